@@ -12,6 +12,9 @@ enum class LayerPass {
   kWeights,    // weight gradients that were put off
 };
 
+/// An edge of a layer's attention core: where sequence lengths matter, and no weights.
+enum class AttentionMark { kBegin, kEnd };
+
 /// Is told of each pass of each layer of the models that share its chain, for a profiler. The
 /// layers compute as they do without it.
 ///
@@ -21,6 +24,8 @@ class PassObserver {
  public:
   virtual ~PassObserver() = default;
   virtual void on_pass(const Unit& unit, LayerPass pass) = 0;
+  /// In forward and in backward, within a pass of the layer that has the core.
+  virtual void on_attention(AttentionMark /*mark*/) {}
 };
 
 }  // namespace tributary::parallel

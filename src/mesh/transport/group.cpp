@@ -9,10 +9,26 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/stopwatch.h"
+#include "mesh/transport/cpu_in_collectives.h"
 
 namespace tributary::mesh {
 
 namespace {
+
+thread_local double cpu_in_collectives = 0;
+
+/// Adds the CPU time of this thread while it lives.
+class CpuInCollective {
+ public:
+  CpuInCollective() = default;
+  ~CpuInCollective() { cpu_in_collectives += thread_cpu_seconds() - began_; }
+  CpuInCollective(const CpuInCollective&) = delete;
+  CpuInCollective& operator=(const CpuInCollective&) = delete;
+
+ private:
+  double began_ = thread_cpu_seconds();
+};
 
 ExitCode exit_of(const std::string& text) {
   const bool is_deadline =
@@ -29,6 +45,8 @@ ExitCode exit_of(const std::string& text) {
 }
 
 }  // namespace
+
+double cpu_seconds_in_collectives() { return cpu_in_collectives; }
 
 Pending::Pending(std::unique_ptr<Work> work, std::shared_ptr<Ledger> ledger, std::string what,
                  double issued)
@@ -57,6 +75,7 @@ bool Pending::try_wait() { return end(/*may_hold_stream=*/false); }
 bool Pending::end(bool may_hold_stream) {
   if (!work_) return true;
   std::unique_ptr<Work> work = std::move(work_);
+  const CpuInCollective counted;
   const double began = now_seconds();
   try {
     if (may_hold_stream) {
@@ -94,6 +113,7 @@ Traffic Group::traffic() const { return ledger_->sum(); }
 
 Pending Group::start(const char* what, std::int64_t bytes, const Issue& issue) const {
   const std::string name = str(what, " over ", name_);
+  const CpuInCollective counted;
   const double issued = now_seconds();
   try {
     Pending pending(issue(), ledger_, name, issued);

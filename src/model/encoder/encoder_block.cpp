@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "ops/swiglu.h"
+#include "parallel/observe_attention.h"
 #include "parallel/split.h"
 
 namespace tributary::model {
@@ -80,8 +81,11 @@ at::Tensor EncoderBlock::project_heads(const at::Tensor& x) const {
 at::Tensor EncoderBlock::attend(const at::Tensor& x, const BlockContext& context) const {
   at::Tensor heads = project_heads(x);
   if (context.rotary != nullptr) heads = ops::rotate_heads(heads, *context.rotary, 2 * heads_);
-  return out_(ops::attend_packed(heads, heads_, heads_, *context.groups)
-                  .reshape({x.size(0), heads_ * head_width_}));
+  const at::Tensor attended =
+      parallel::observe_attention(unit_.layout().chain.get(), heads, [&](const at::Tensor& qkv) {
+        return ops::attend_packed(qkv, heads_, heads_, *context.groups);
+      });
+  return out_(attended.reshape({x.size(0), heads_ * head_width_}));
 }
 
 at::Tensor EncoderBlock::run_mlp(const at::Tensor& x, parallel::Keep keep) const {

@@ -2,12 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include "parallel/observe_attention.h"
 #include "parallel/unit_chain.h"
 
 namespace tributary::parallel {
 
 PackAttention::PackAttention(const TokenSplit& split, const Layout& layout, at::Device device)
-    : ulysses_(&layout.mesh->ulysses()),
+    : chain_(layout.chain),
+      ulysses_(&layout.mesh->ulysses()),
       ring_(&layout.mesh->cp()),
       exchanges_heads_(layout.splits_sequence() && !ulysses_->is_single()),
       exchanges_early_(exchanges_heads_ && layout.chain && layout.chain->options().ulysses_async) {
@@ -20,8 +22,10 @@ PackAttention::PackAttention(const TokenSplit& split, const Layout& layout, at::
 
 at::Tensor PackAttention::attend_row(const at::Tensor& qkv, std::int64_t heads,
                                      std::int64_t kv_heads) const {
-  return plan_ ? attend_ring(qkv, heads, kv_heads, plan_, *ring_)
-               : ops::attend_packed(qkv, heads, kv_heads, *groups_);
+  return observe_attention(chain_.get(), qkv, [&](const at::Tensor& row) {
+    return plan_ ? attend_ring(row, heads, kv_heads, plan_, *ring_)
+                 : ops::attend_packed(row, heads, kv_heads, *groups_);
+  });
 }
 
 at::Tensor PackAttention::operator()(const at::Tensor& qkv, std::int64_t heads,

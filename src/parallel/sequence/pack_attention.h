@@ -39,6 +39,7 @@ class PackAttention {
   [[nodiscard]] at::Tensor attend_row(const at::Tensor& qkv, std::int64_t heads,
                                       std::int64_t kv_heads) const;
 
+  std::shared_ptr<const UnitChain> chain_;
   const mesh::Group* ulysses_;
   const mesh::Group* ring_;
   bool exchanges_heads_;
