@@ -79,6 +79,60 @@ class Profile(unittest.TestCase):
         # Two layers of 32 values, 64 in the MLP, two heads over one of keys: norms, biases, matrices.
         self.assertGreater(block["parameter_bytes"], 4 * (32 * 64 + 32 * 32 + 3 * 32 * 64))
 
+    def test_attention_is_apart_and_grows_with_the_length_at_equal_tokens(self):
+        for (module, layer, tp), table in self.tables(self.read(self.whole)).items():
+            self.assertEqual("attention" in table, layer in ("block", "window_block"), (module, layer, tp))
+        long = self.root / "long.json"
+        done = self.run_verb("profile", self.config, "batch.capacity_tokens=2048", "batch.global_samples=64",
+                             "-o", long, "--ranks", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        attention = self.tables(self.read(long))["backbone", "block", 1]["attention"]
+        by_length = {each["attended"]: each for each in attention if each["tokens"] == 2048}
+        self.assertLessEqual({2048, 1024, 512, 256, 128, 64, 32, 16}, set(by_length))
+        self.assertGreater(by_length[2048]["forward_ns"], 3 * by_length[64]["forward_ns"])
+        self.assertGreater(by_length[2048]["gradient_ns"], 3 * by_length[64]["gradient_ns"])
+
+    def test_layers_measured_with_their_attention_are_measured_again(self):
+        profile = self.read(self.whole)
+        for table in profile["layers"]:
+            table.pop("attention", None)
+        for each in profile["passes"]:
+            each["forward_ns"] = 1
+        old = self.root / "old.json"
+        old.write_text(json.dumps(profile))
+        done = self.run_verb("profile", self.config, "-o", old, "--ranks", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("they are measured again", done.stdout)
+        again = self.read(old)
+        self.assertIn("attention", self.tables(again)["backbone", "block", 1])
+        self.assertEqual({each["ranks"] for each in again["passes"]}, {1})
+        self.assertGreater(min(each["forward_ns"] for each in again["passes"]), 1)
+        self.assertEqual(again["collectives"], profile["collectives"])
+
+    def test_every_tp_that_divides_processes_and_heads_is_measured(self):
+        root = self.root / "four"
+        (root / "data").parent.mkdir()
+        shutil.copytree(self.root / "data", root / "data")
+        shutil.copytree(self.root / "model", root / "model")
+        model = json.loads((root / "model/config.json").read_text())
+        model.update(num_attention_heads=4, num_key_value_heads=2)
+        model["rope_scaling"]["mrope_section"] = [2, 1, 1]
+        model["vision_config"]["num_heads"] = 4
+        (root / "model/config.json").write_text(json.dumps(model))
+        out = root / "four.json"
+        done = self.run_verb("launch", "-n", "4", "--", "profile", tiny_run.write_config(root / "run.yaml", root),
+                             "-o", out, "--here")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        tables = self.tables(self.read(out))
+        for module, layer in (("backbone", "block"), ("vision", "block"), ("vision", "window_block")):
+            for tp in (1, 2, 4):
+                table = tables[module, layer, tp]
+                self.assertEqual(table["ranks"], 4)
+                self.assertTrue(table["attention"])
+        sizes = [tables["backbone", "block", tp]["parameter_bytes"] for tp in (1, 2, 4)]
+        self.assertGreater(sizes[0], 1.5 * sizes[1])
+        self.assertGreater(sizes[1], 1.5 * sizes[2])
+
     def test_tp_of_two_holds_half_of_a_layer(self):
         tables = self.tables(self.read(self.whole))
         if ("backbone", "block", 2) not in tables:
@@ -177,7 +231,7 @@ class Profile(unittest.TestCase):
         profile = self.read(shared)
         self.assertEqual(profile["cores"], 1)
         self.assertEqual([step["ranks"] for step in profile["steps"]], [1, 2])
-        self.assertEqual({table["tp"] for table in profile["layers"]}, {1})
+        self.assertEqual({table["tp"] for table in profile["layers"]}, {1, 2})
         ratios = []
         passes = {(each["ranks"], each["capacity_tokens"]): each for each in profile["passes"]}
         for (ranks, capacity), each in passes.items():

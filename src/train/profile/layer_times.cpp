@@ -31,6 +31,8 @@ LayerUse& LayerUse::operator+=(const LayerUse& other) {
   backward += other.backward;
   weights += other.weights;
   recompute += other.recompute;
+  attention_forward += other.attention_forward;
+  attention_backward += other.attention_backward;
   kept += other.kept;
   peak = std::max(peak, other.peak);
   return *this;
@@ -40,8 +42,10 @@ LayerUses cut_forward(const MarkedStretch& stretch) {
   LayerUses uses;
   const LayerMark* before = &stretch.begin;
   for (const LayerMark& mark : stretch.marks) {
-    uses[mark.layer] +=
-        {.layers = 1, .forward = mark.time - before->time, .kept = mark.live - before->live};
+    uses[mark.layer] += {.layers = 1,
+                         .forward = mark.time - before->time,
+                         .attention_forward = mark.attention - before->attention,
+                         .kept = mark.live - before->live};
     before = &mark;
   }
   if (!stretch.marks.empty())
@@ -58,6 +62,8 @@ LayerUses cut_backward(const MarkedStretch& stretch) {
     const LayerMark& next = i + 1 < stretch.marks.size() ? stretch.marks[i + 1] : stretch.end;
     LayerUse use;
     time_of(use, mark.pass) = next.time - begin.time;
+    if (mark.pass == LayerPass::kBackward)
+      use.attention_backward = next.attention - begin.attention;
     use.peak = std::max<std::int64_t>(0, next.peak - begin.live);
     uses[mark.layer] += use;
   }

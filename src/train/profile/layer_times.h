@@ -23,6 +23,7 @@ struct LayerMark {
   LayerKey layer;
   parallel::LayerPass pass = parallel::LayerPass::kForward;
   double time = 0;        // [s] without waits
+  double attention = 0;   // [s] spent in attention cores until then
   std::int64_t live = 0;  // bytes of tensors then
   std::int64_t peak = 0;  // max since the mark before
 };
@@ -41,8 +42,10 @@ struct LayerUse {
   double backward = 0;  // of the input and of the weights that were not put off
   double weights = 0;   // that were put off
   double recompute = 0;
-  std::int64_t kept = 0;  // bytes from forward to backward
-  std::int64_t peak = 0;  // max bytes that one layer adds while its backward runs
+  double attention_forward = 0;   // of the core, in `forward`
+  double attention_backward = 0;  // in `backward`
+  std::int64_t kept = 0;          // bytes from forward to backward
+  std::int64_t peak = 0;          // max bytes that one layer adds while its backward runs
 
   LayerUse& operator+=(const LayerUse& other);
 };

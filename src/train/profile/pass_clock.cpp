@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/stopwatch.h"
+#include "mesh/transport/cpu_in_collectives.h"
 #include "parallel/unit_chain.h"
 
 namespace tributary::train {
@@ -53,11 +54,16 @@ PassClock::PassClock(model::Model& model, LiveBytes& bytes, at::Device device)
 
 PassClock::~PassClock() { layout_.chain->set_observer(nullptr); }
 
-LayerMark PassClock::mark() const {
+double PassClock::now() const {
   wait_for(device_);
+  return counts_cpu_ ? thread_cpu_seconds() - mesh::cpu_seconds_in_collectives()
+                     : now_seconds() - layout_.mesh->all_ranks().traffic().waited;
+}
+
+LayerMark PassClock::mark() const {
   return {.layer = {},
-          .time = counts_cpu_ ? thread_cpu_seconds()
-                              : now_seconds() - layout_.mesh->all_ranks().traffic().waited,
+          .time = now(),
+          .attention = attention_,
           .live = bytes_.now(),
           .peak = bytes_.take_peak()};
 }
@@ -78,6 +84,14 @@ void PassClock::on_pass(const parallel::Unit& unit, LayerPass pass) {
   now.pass = pass;
   now.layer = key_of(unit, pass);
   stretch_.marks.push_back(std::move(now));
+}
+
+void PassClock::on_attention(parallel::AttentionMark mark) {
+  if (!times_attention_) return;
+  if (mark == parallel::AttentionMark::kBegin)
+    attention_began_ = now();
+  else
+    attention_ += now() - attention_began_;
 }
 
 LayerKey PassClock::key_of(const parallel::Unit& unit, LayerPass pass) {

@@ -1,10 +1,8 @@
 #include "train/profile/profile_job.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
-#include <iomanip>
 #include <optional>
 #include <ostream>
 #include <unistd.h>
@@ -18,10 +16,9 @@
 #include "core/machine/cores.h"
 #include "core/text.h"
 #include "mesh/device.h"
-#include "parallel/unit_chain.h"
 #include "train/metrics/environment.h"
 #include "train/profile/measure_collectives.h"
-#include "train/profile/measure_passes.h"
+#include "train/profile/measure_layers.h"
 #include "train/profile/measure_step.h"
 #include "train/profile/profile_ledger.h"
 #include "train/run/stop_request.h"
@@ -30,15 +27,6 @@ namespace tributary::train {
 namespace {
 
 constexpr double kMostSeconds = 86400;
-constexpr std::size_t kMostMicrobatches = 3;                    // of one size
-constexpr std::array<std::int64_t, 5> kEighths{1, 2, 4, 6, 8};  // of the capacity: the grid
-
-std::string percent(double share) {
-  return str(std::fixed, std::setprecision(1), 100 * share, " %");
-}
-std::string in_ms(Nanoseconds time) {
-  return str(std::fixed, std::setprecision(3), 1e-6 * static_cast<double>(time.count), " ms");
-}
 
 std::string name_of_device(const std::string& device) {
   if (!device.starts_with("cuda")) return describe_cpu();
@@ -77,23 +65,6 @@ config::RunConfig plain_config(const config::RunConfig& given) {
   return config;
 }
 
-/// Takes batches as fast as a run that trains on their tokens, so that reading and decoding
-/// disturbs the measurement as much as it disturbs a run.
-class LoaderPace {
- public:
-  explicit LoaderPace(data::Loader& loader) : loader_(loader) {}
-  void use(Tokens tokens) {
-    owed_ += tokens.count;
-    while (owed_ > 0)
-      for (const data::EncodedSample& sample : loader_.next_batch())
-        owed_ -= std::ssize(sample.tokens);
-  }
-
- private:
-  data::Loader& loader_;
-  std::int64_t owed_ = 0;
-};
-
 /// The measurements of one job, in the order in which they run.
 class ProfileJob {
  public:
@@ -119,13 +90,12 @@ class ProfileJob {
     stop_ = &stop;
     // Before anything else has filled the process with memory.
     measure_alone();
-    if (has_cores() && ranks() > 1) measure_tp();
+    for (std::int64_t tp = 2; tp <= ranks(); ++tp)
+      if (ranks() % tp == 0 && has_clock() && can_cut(tp)) measure_tp(tp);
     if (ranks() > 1) measure_messages();
     if (leads() && measured_ == 0)
       out_ << ranks() << (ranks() == 1 ? " process" : " processes") << ": nothing is missing\n";
-    if (leads())
-      out_ << "noise " << percent(profile_.noise)
-           << ": median over all points of (largest - least) / median\n";
+    if (leads()) out_ << describe_noise(profile_) << '\n';
     return stopped_ ? ExitCode::kTerminated : ExitCode::kDone;
   }
 
@@ -133,9 +103,9 @@ class ProfileJob {
   [[nodiscard]] int ranks() const { return ranks_.mesh().size(); }
   [[nodiscard]] const mesh::Group& world() const { return ranks_.mesh().world(); }
   [[nodiscard]] bool leads() const { return ranks_.leads(); }
-  /// Whether all threads have cores, or a device: processes that wait for each other in every layer
-  /// need that.
-  [[nodiscard]] bool has_cores() const { return !crowd_of(ranks()).shares_cores; }
+  /// Whether times of all ranks at work can be told: by the clock, or by the CPU time of the one
+  /// thread that each has.
+  [[nodiscard]] bool has_clock() const { return threads_ == 1 || !crowd_of(ranks()).shares_cores; }
 
   /// All ranks know what is measured; the first one writes.
   void read_profile_together() {
@@ -145,6 +115,9 @@ class ProfileJob {
     text = world().gather_text(text).front();
     if (!text.empty()) profile_ = config::parse_profile(text, output_);
     require_identity(profile_, identity_of(config_), output_);
+    if (drop_joint_attention(profile_))
+      out_ << output_ << ": its layers were measured with their attention; they are measured again"
+           << std::endl;
   }
 
   void write() {
@@ -165,27 +138,25 @@ class ProfileJob {
     return {.ranks = static_cast<int>(ranks),
             .shares_cores = profile_.cores > 0 && ranks * threads_ > profile_.cores};
   }
-  [[nodiscard]] std::vector<Crowd> lacking_pass(std::int64_t tp, Tokens capacity) const {
-    std::vector<Crowd> crowds;
-    for (const std::int64_t each : tp > 1 ? std::vector<std::int64_t>{ranks()} : crowds_)
-      if (!has_pass(profile_, {.ranks = each, .tp = tp, .threads = threads_, .capacity = capacity}))
-        crowds.push_back(crowd_of(each));
-    return crowds;
-  }
-  [[nodiscard]] bool lacks_pass(std::int64_t tp) const {
-    return std::ranges::any_of(kEighths, [&](std::int64_t eighths) {
-      return !lacking_pass(tp, capacity_at(eighths)).empty();
-    });
-  }
-  [[nodiscard]] Tokens capacity_at(std::int64_t eighths) const {
-    return {config_.batch.capacity_tokens.count * eighths / 8};
+  [[nodiscard]] LayerJob layer_job() {
+    return {.config = config_,
+            .model = model_config_,
+            .world = world(),
+            .threads = threads_,
+            .goes_on = [this] { return goes_on(); },
+            .bind = [this](const Crowd& crowd) { bind_as_run_of(crowd); },
+            .write = [this] { write(); },
+            .out = out_};
   }
 
   /// Measures each rank of a crowd as a run of one process.
   void measure_alone() {
     const bool lacks_step = std::ranges::any_of(
         crowds_, [&](std::int64_t each) { return !has_step(profile_, each, threads_); });
-    if ((!lacks_pass(1) && !lacks_step) || !goes_on()) return;
+    const LayerJob job = layer_job();
+    LayerCut whole;
+    for (const std::int64_t each : crowds_) whole.crowds.push_back(crowd_of(each));
+    if ((!lacks_layers(profile_, job, whole) && !lacks_step) || !goes_on()) return;
     // Threads that compute with this one stay where it is when the first of them starts.
     if (crowds_.size() == 1) bind_as_run_of(crowd_of(crowds_.front()));
     LiveBytes bytes;
@@ -197,7 +168,7 @@ class ProfileJob {
       if (!has_step(profile_, each, threads_) && goes_on())
         measure_steps(session, bytes, crowd_of(each));
     bytes.count(false);
-    measure_sizes(parallel::Layout{}, session, samples, 1);
+    measure_layers(job, whole, parallel::Layout{}, session, samples, profile_);
   }
 
   void measure_steps(Session& session, const LiveBytes& bytes, const Crowd& crowd) {
@@ -215,10 +186,7 @@ class ProfileJob {
     }
     profile_.memory = {std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE)};
     write();
-    out_ << "a step of " << crowd.ranks << (crowd.ranks == 1 ? " rank on " : " ranks, each on ")
-         << threads_ << (threads_ == 1 ? " thread" : " threads")
-         << ", beside its passes: " << in_ms(step.step) << ", update " << in_ms(step.optimizer)
-         << ", spread " << percent(step.spread) << std::endl;
+    out_ << describe(step) << std::endl;
   }
 
   /// Binds this thread as a run with the ranks of `crowd` does.
@@ -228,101 +196,30 @@ class ProfileJob {
     if (launch.local_rank < launch.local_world) bind_to_cores(cores_to_use(given_, launch));
   }
 
-  /// Measures all ranks as the tensor-parallel ranks of one replica.
-  void measure_tp() {
-    if (!can_cut() || !lacks_pass(ranks()) || !goes_on()) return;
+  /// Measures all ranks as tensor-parallel ranks of replicas that have nothing to do with each
+  /// other: the coordinates of pp, of which each holds all layers.
+  void measure_tp(std::int64_t tp) {
+    const LayerJob job = layer_job();
+    const LayerCut cut{.tp = tp, .crowds = {crowd_of(ranks())}};
+    if (!lacks_layers(profile_, job, cut) || !goes_on()) return;
     config::RunConfig config = config_;
-    config.parallel.dp_replicate = {1};
-    config.parallel.tp = {ranks()};
-    const mesh::Mesh mesh(config::resolve_mesh(config.parallel, ranks(), model_config_),
-                          *ranks_.world, model_config_.backbone.kv_heads, "profile/tp");
+    config.parallel.tp = {tp};
+    const mesh::Mesh mesh({.pp = ranks() / tp, .tp = tp}, *ranks_.world,
+                          model_config_.backbone.kv_heads, str("profile/tp", tp));
     const Ranks alone = stay_alone(config_, model_config_, ranks_.launch);
     Session session = open_session(config_, alone, "");
     bind_as_run_of(crowd_of(ranks()));
-    measure_sizes(lay_out_on(mesh, config), session, draw_samples(session), ranks());
+    measure_layers(job, cut, lay_out_on(mesh, config), session, draw_samples(session), profile_);
   }
 
-  /// Whether the model can be cut over all ranks by tp.
-  [[nodiscard]] bool can_cut() const {
+  /// Whether all modules of the model can be cut over this many ranks by tp.
+  [[nodiscard]] bool can_cut(std::int64_t tp) const {
+    const auto divides = [tp](std::int64_t number) { return number % tp == 0; };
     const config::BackboneConfig& backbone = model_config_.backbone;
-    const bool backbone_can = backbone.heads % ranks() == 0 && (backbone.kv_heads % ranks() == 0 ||
-                                                                ranks() % backbone.kv_heads == 0);
-    return backbone_can && (!model_config_.vision || model_config_.vision->heads % ranks() == 0);
-  }
-
-  void measure_sizes(parallel::Layout layout, const Session& session,
-                     const std::vector<data::EncodedSample>& samples, std::int64_t tp) {
-    if (!lacks_pass(tp)) return;
-    require_same(samples);
-    if (!layout.chain)
-      layout.chain = std::make_shared<parallel::UnitChain>(parallel::ChainOptions{});
-    const auto model = build_model(config_, model_config_, layout, session.device);
-    LoaderPace pace(*session.loader);
-    const auto before_round = [&](const Crowd& crowd, Tokens tokens) {
-      bind_as_run_of(crowd);
-      pace.use(tokens);
-    };
-    for (const std::int64_t eighths : kEighths) {
-      const Tokens capacity = capacity_at(eighths);
-      const std::vector<Crowd> crowds = lacking_pass(tp, capacity);
-      if (crowds.empty()) continue;
-      if (!goes_on()) return;
-      const ProfileBatch batch = fill_microbatches(samples, capacity, kMostMicrobatches);
-      if (batch.microbatches.empty()) continue;  // every sample is longer
-      for (PassMeasurement& measured : measure_passes(
-               *model, config_, batch, world(), {.crowds = crowds, .before_round = before_round})) {
-        measured.whole.tp = tp;
-        measured.whole.threads = threads_;
-        add(measured);
-      }
-    }
-  }
-
-  /// Checks that all ranks drew the same samples: times are means over ranks.
-  void require_same(const std::vector<data::EncodedSample>& samples) const {
-    std::int64_t size = 0;
-    for (const data::EncodedSample& sample : samples)
-      size = 31 * size % 1'000'003 + std::ssize(sample.tokens) + std::ssize(sample.items);
-    const std::vector<std::int64_t> largest = world().largest({size, -size});
-    TRIB_CHECK(largest[0] == -largest[1], .what = "train: ranks measure with other samples");
-  }
-
-  /// Samples for all microbatches of the largest size.
-  static std::vector<data::EncodedSample> draw_samples(const Session& session) {
-    constexpr int kMostBatches = 64;
-    std::vector<data::EncodedSample> samples;
-    const std::int64_t wanted = session.config.batch.capacity_tokens.count *
-                                static_cast<std::int64_t>(kMostMicrobatches + 1);
-    std::int64_t tokens = 0;
-    for (int i = 0; i < kMostBatches && tokens < wanted; ++i) {
-      for (data::EncodedSample& sample : session.loader->next_batch()) {
-        tokens += std::ssize(sample.tokens);
-        samples.push_back(std::move(sample));
-      }
-    }
-    return samples;
-  }
-
-  void add(const PassMeasurement& measured) {
-    for (const auto& [key, point] : measured.points) {
-      config::ProfileTable like{.module = key.module,
-                                .layer = key.layer,
-                                .dtype = config_.model.dtype,
-                                .tp = measured.whole.tp,
-                                .ranks = measured.whole.ranks,
-                                .threads = measured.whole.threads};
-      like.sequence_tokens = std::llround(measured.sequence_tokens);
-      const auto parameters = measured.parameters.find(key);
-      if (parameters != measured.parameters.end()) like.parameters = parameters->second;
-      add_point(profile_, like, point);
-    }
-    profile_.passes.push_back(measured.whole);
-    write();
-    out_ << "microbatches of " << measured.whole.capacity << ", " << measured.whole.ranks
-         << (measured.whole.ranks == 1 ? " rank, tp " : " ranks, tp ") << measured.whole.tp << ", "
-         << measured.whole.threads << " threads: forward " << in_ms(measured.whole.forward)
-         << ", backward " << in_ms(measured.whole.backward) << ", spread "
-         << percent(measured.whole.spread) << std::endl;
+    if (!divides(backbone.heads) || !divides(backbone.mlp_width)) return false;
+    if (!divides(backbone.kv_heads) && tp % backbone.kv_heads != 0) return false;
+    const auto& vision = model_config_.vision;
+    return !vision || (divides(vision->heads) && divides(vision->mlp_width));
   }
 
   void measure_messages() {

@@ -19,7 +19,8 @@ struct ProfileRequest {
 /// the profile after each point. The first rank speaks to `out`.
 ///
 /// With n processes it measures the layers of one rank while n ranks work, and in turns while fewer
-/// do; where all have cores, the layers at tp = n; and collectives and messages over n.
+/// do; at every tp that divides n and the modules, the layers of n tp ranks, where all have cores
+/// or one thread; and collectives and messages over n.
 ///
 /// The code is kDone, or kTerminated after SIGTERM or Ctrl-C: what was measured is kept.
 /// errors: Fault::kInput for a profile of something else, naming the key, and as a run's

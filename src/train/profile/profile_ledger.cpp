@@ -1,6 +1,7 @@
 #include "train/profile/profile_ledger.h"
 
 #include <algorithm>
+#include <iomanip>
 #include <tuple>
 
 #include "core/error.h"
@@ -20,6 +21,17 @@ void require_same(const char* key, const std::string& found, const std::string& 
 bool are_alike(const config::ProfileTable& a, const config::ProfileTable& b) {
   return std::tie(a.module, a.layer, a.dtype, a.tp, a.ranks, a.threads, a.share_percent) ==
          std::tie(b.module, b.layer, b.dtype, b.tp, b.ranks, b.threads, b.share_percent);
+}
+
+bool has_same_cut(const auto& a, const auto& b) {
+  return std::tie(a.tp, a.ranks, a.threads) == std::tie(b.tp, b.ranks, b.threads);
+}
+
+std::string percent(double share) {
+  return str(std::fixed, std::setprecision(1), 100 * share, " %");
+}
+std::string in_ms(Nanoseconds time) {
+  return str(std::fixed, std::setprecision(3), 1e-6 * static_cast<double>(time.count), " ms");
 }
 
 }  // namespace
@@ -77,6 +89,41 @@ void add_point(config::Profile& profile, const config::ProfileTable& like,
     table->points.insert(place, point);
 }
 
+bool add_attention(config::Profile& profile, const config::ProfileTable& like,
+                   const config::MeasuredAttention& point) {
+  const auto table = std::ranges::find_if(
+      profile.layers, [&](const config::ProfileTable& each) { return are_alike(each, like); });
+  if (table == profile.layers.end()) return false;
+  const auto key = [](const config::MeasuredAttention& each) {
+    return std::tuple(each.attended, each.tokens);
+  };
+  const auto place = std::ranges::find_if(
+      table->attention, [&](const auto& each) { return key(each) >= key(point); });
+  if (place != table->attention.end() && key(*place) == key(point))
+    *place = point;
+  else
+    table->attention.insert(place, point);
+  return true;
+}
+
+bool has_attention(const config::Profile& profile, const config::ProfileTable& like) {
+  return std::ranges::any_of(profile.layers, [&](const config::ProfileTable& each) {
+    return has_same_cut(each, like) && !each.attention.empty();
+  });
+}
+
+bool drop_joint_attention(config::Profile& profile) {
+  std::vector<config::ProfileTable> joint;
+  for (const config::ProfileTable& each : profile.layers)
+    if (each.layer.ends_with("block") && each.attention.empty()) joint.push_back(each);
+  const auto is_joint = [&](const auto& each) {
+    return std::ranges::any_of(joint, [&](const auto& other) { return has_same_cut(each, other); });
+  };
+  std::erase_if(profile.layers, is_joint);
+  std::erase_if(profile.passes, is_joint);
+  return !joint.empty();
+}
+
 void add_collective(config::Profile& profile, config::CollectiveOp op,
                     const config::MeasuredCollective& point) {
   auto table =
@@ -104,6 +151,25 @@ void summarise_noise(config::Profile& profile) {
     for (const config::MeasuredCollective& point : table.points) spreads.push_back(point.spread);
   for (const config::MeasuredStep& step : profile.steps) spreads.push_back(step.spread);
   profile.noise = spreads.empty() ? 0 : spread_of(std::move(spreads)).median;
+}
+
+std::string describe(const config::MeasuredPass& pass) {
+  return str("microbatches of ", pass.capacity, ", ", pass.ranks,
+             pass.ranks == 1 ? " rank, tp " : " ranks, tp ", pass.tp, ", ", pass.threads,
+             " threads: forward ", in_ms(pass.forward), ", backward ", in_ms(pass.backward),
+             ", spread ", percent(pass.spread));
+}
+
+std::string describe(const config::MeasuredStep& step) {
+  return str("a step of ", step.ranks, step.ranks == 1 ? " rank on " : " ranks, each on ",
+             step.threads, step.threads == 1 ? " thread" : " threads",
+             ", beside its passes: ", in_ms(step.step), ", update ", in_ms(step.optimizer),
+             ", spread ", percent(step.spread));
+}
+
+std::string describe_noise(const config::Profile& profile) {
+  return str("noise ", percent(profile.noise),
+             ": median over all points of (largest - least) / median");
 }
 
 }  // namespace tributary::train

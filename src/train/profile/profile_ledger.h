@@ -29,10 +29,25 @@ void require_identity(config::Profile& profile, const ProfileIdentity& identity,
 /// Puts a point into the table with the key of `like`; it replaces a point of as many tokens.
 void add_point(config::Profile& profile, const config::ProfileTable& like,
                const config::ProfilePoint& point);
+/// Puts attention into the table with the key of `like`; it replaces that at the same lengths in as
+/// many tokens. Returns false where there is no such table.
+[[nodiscard]] bool add_attention(config::Profile& profile, const config::ProfileTable& like,
+                                 const config::MeasuredAttention& point);
+/// Whether a table with the tp, ranks and threads of `like` has attention apart.
+[[nodiscard]] bool has_attention(const config::Profile& profile, const config::ProfileTable& like);
+/// Removes the layers and passes of each tp, number of ranks and of threads at which blocks were
+/// measured with their attention: they are to be measured again. Returns whether there were any.
+[[nodiscard]] bool drop_joint_attention(config::Profile& profile);
+
 void add_collective(config::Profile& profile, config::CollectiveOp op,
                     const config::MeasuredCollective& point);
 
 /// Sets the noise from the spread of all points.
 void summarise_noise(config::Profile& profile);
+
+/// One line each, for a person.
+[[nodiscard]] std::string describe(const config::MeasuredPass& pass);
+[[nodiscard]] std::string describe(const config::MeasuredStep& step);
+[[nodiscard]] std::string describe_noise(const config::Profile& profile);
 
 }  // namespace tributary::train

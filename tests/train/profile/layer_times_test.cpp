@@ -50,6 +50,28 @@ TEST(CutBackward, GivesEachLayerTheTimeFromItsBegin) {
   EXPECT_EQ(uses.at(kBlock).peak, 50);
 }
 
+TEST(CutStretches, GiveEachLayerTheAttentionWithinIt) {
+  const auto at = [](const LayerKey& key, LayerPass pass, double time, double attention) {
+    LayerMark of = mark(key, pass, time);
+    of.attention = attention;
+    return of;
+  };
+  const LayerUses forward = cut_forward(
+      {.begin = at({}, LayerPass::kForward, 0, 5),
+       .marks = {at(kBlock, LayerPass::kForward, 4, 6), at(kBlock, LayerPass::kForward, 8, 8.5),
+                 at(kHead, LayerPass::kForward, 9, 8.5)},
+       .end = at({}, LayerPass::kForward, 9, 8.5)});
+  EXPECT_DOUBLE_EQ(forward.at(kBlock).attention_forward, 3.5);
+  EXPECT_DOUBLE_EQ(forward.at(kHead).attention_forward, 0);
+  const LayerUses backward = cut_backward(
+      {.begin = at({}, LayerPass::kForward, 0, 1),
+       .marks = {at(kHead, LayerPass::kBackward, 1, 1), at(kBlock, LayerPass::kRecompute, 2, 1),
+                 at(kBlock, LayerPass::kBackward, 4, 2), at(kBlock, LayerPass::kBackward, 7, 4)},
+       .end = at({}, LayerPass::kForward, 9, 5)});
+  EXPECT_DOUBLE_EQ(backward.at(kBlock).attention_backward, 3) << "without that of the repetition";
+  EXPECT_DOUBLE_EQ(backward.at(kHead).attention_backward, 0);
+}
+
 /// Whatever is marked, no nanosecond is lost and none is counted twice.
 TEST(CutStretches, AddUpToTheWhole) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {

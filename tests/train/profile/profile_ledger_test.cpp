@@ -62,6 +62,44 @@ TEST(AddPoint, KeepsTablesApartAndPointsInOrder) {
   EXPECT_EQ(profile.layers[1].tp, 2);
 }
 
+TEST(AddAttention, GoesToTheTableOfItsLayerInOrderOfLengths) {
+  config::Profile profile;
+  const config::ProfileTable block{.module = "backbone", .layer = "block", .ranks = 2};
+  EXPECT_FALSE(add_attention(profile, block, {.attended = 8, .tokens = {64}}));
+  add_point(profile, block, {.tokens = {64}, .forward = {5}});
+  EXPECT_FALSE(has_attention(profile, block));
+  EXPECT_TRUE(add_attention(profile, block, {.attended = 8, .tokens = {64}, .forward = {1}}));
+  EXPECT_TRUE(add_attention(profile, block, {.attended = 4, .tokens = {64}, .forward = {2}}));
+  EXPECT_TRUE(add_attention(profile, block, {.attended = 8, .tokens = {64}, .forward = {3}}));
+  ASSERT_EQ(profile.layers.front().attention.size(), 2U);
+  EXPECT_EQ(profile.layers.front().attention[0].attended, 4);
+  EXPECT_EQ(profile.layers.front().attention[1].forward, Nanoseconds{3}) << "the newer one stands";
+  EXPECT_TRUE(has_attention(profile, block));
+  EXPECT_FALSE(has_attention(profile, {.tp = 2, .ranks = 2}));
+}
+
+TEST(DropJointAttention, LeavesWhatWasMeasuredApart) {
+  config::Profile profile;
+  for (const std::int64_t tp : {1, 2}) {
+    const config::ProfileTable block{
+        .module = "backbone", .layer = "block", .tp = tp, .ranks = 2, .threads = 1};
+    add_point(profile, block, {.tokens = {64}, .forward = {5}});
+    config::ProfileTable head = block;
+    head.layer = "head";
+    add_point(profile, head, {.tokens = {64}, .forward = {5}});
+    profile.passes.push_back({.ranks = 2, .tp = tp, .threads = 1, .capacity = {64}});
+    const bool is_apart = tp == 2 && add_attention(profile, block, {.attended = 8, .tokens = {64}});
+    EXPECT_EQ(is_apart, tp == 2);
+  }
+  EXPECT_TRUE(drop_joint_attention(profile));
+  ASSERT_EQ(profile.layers.size(), 2U);
+  EXPECT_EQ(profile.layers[0].tp, 2);
+  EXPECT_EQ(profile.layers[1].layer, "head");
+  ASSERT_EQ(profile.passes.size(), 1U);
+  EXPECT_EQ(profile.passes[0].tp, 2);
+  EXPECT_FALSE(drop_joint_attention(profile)) << "nothing is left to measure again";
+}
+
 TEST(HasMeasured, FindsWhatIsThereAndNothingElse) {
   config::Profile profile;
   add_collective(profile, CollectiveOp::kSend, {.ranks = 2, .bytes = {1024}, .time = {10}});

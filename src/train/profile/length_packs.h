@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "config/family/model_config.h"
+#include "core/units.h"
+#include "data/sample.h"
+
+namespace tributary::train {
+
+/// Samples of one microbatch.
+using SamplePack = std::vector<data::EncodedSample>;
+
+/// Makes packs of equally many tokens in sequences of one length each: the capacity, its half, its
+/// quarter, down to 16 tokens. What they say does not matter, only how long it is.
+///
+/// shape: at most 8 packs, the longest sequences first
+[[nodiscard]] std::vector<SamplePack> make_text_packs(const config::ModelConfig& config,
+                                                      Tokens capacity);
+
+/// Makes packs of equal images, one in each sample: as large as the largest frame of `samples`,
+/// half of that, and so on. A pack has as many patches as the most that a microbatch of `samples`
+/// has, where the capacity allows it. Empty where the samples have no media.
+///
+/// shape: at most 6 packs, the largest images first
+[[nodiscard]] std::vector<SamplePack> make_image_packs(
+    const config::ModelConfig& config, Tokens capacity,
+    std::span<const data::EncodedSample> samples);
+
+}  // namespace tributary::train

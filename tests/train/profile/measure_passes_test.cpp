@@ -1,0 +1,187 @@
+#include "train/profile/measure_passes.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/Parallel.h>
+
+#include "parallel/unit_chain.h"
+#include "tests/model/tiny_text_model.h"
+#include "train/profile/length_packs.h"
+
+namespace tributary::train {
+namespace {
+
+const LayerKey kTextBlock{"backbone", "block"};
+const LayerKey kFrames{"vision", "block"};
+const LayerKey kWindows{"vision", "window_block"};
+
+config::ModelConfig tiny_vision_model() {
+  config::ModelConfig config = model::tiny_config(config::ModelFamily::kQwen2);
+  config.family = config::ModelFamily::kQwen2_5Vl;
+  config.backbone.head_width = 8;
+  config.backbone.mrope_section = {1, 1, 2};
+  config.tokens = {.image_pad = 57, .video_pad = 58, .vision_start = 0, .vision_end = 1};
+  config.vision = config::VisionConfig{.layers = 2,
+                                       .width = 16,
+                                       .heads = 2,
+                                       .mlp_width = 20,
+                                       .output_width = config.backbone.width,
+                                       .full_attention_layers = {1}};
+  return config;
+}
+
+std::int64_t tokens_of(const SamplePack& pack) {
+  std::int64_t tokens = 0;
+  for (const data::EncodedSample& sample : pack) tokens += std::ssize(sample.tokens);
+  return tokens;
+}
+
+TEST(MakeTextPacks, HaveEquallyManyTokensInSequencesOfOneLength) {
+  const config::ModelConfig config = tiny_vision_model();
+  const std::vector<SamplePack> packs = make_text_packs(config, {200});
+  std::vector<std::size_t> lengths;
+  for (const SamplePack& pack : packs) {
+    lengths.push_back(pack.front().tokens.size());
+    EXPECT_LE(tokens_of(pack), 200);
+    EXPECT_GT(tokens_of(pack), 200 - std::ssize(pack.front().tokens));
+    for (const data::EncodedSample& sample : pack) {
+      EXPECT_EQ(sample.tokens, pack.front().tokens);
+      EXPECT_EQ(sample.tokens.front(), 2) << "neither start nor end of an image";
+      EXPECT_GE(sample.targets.back(), 0) << "a loss";
+    }
+  }
+  EXPECT_EQ(lengths, (std::vector<std::size_t>{200, 100, 50, 25}));
+  EXPECT_EQ(make_text_packs(config, {5}).size(), 1U) << "a capacity below the shortest";
+}
+
+TEST(MakeImagePacks, HalveTheLargestFrameAndFillUpToTheMostPatches) {
+  const config::ModelConfig config = tiny_vision_model();
+  data::EncodedSample clip;
+  clip.tokens.resize(80);
+  clip.targets.resize(80);
+  clip.items.push_back(
+      {.modality = Modality::kVideo, .grid = {3, 8, 12}, .seconds_per_step = 1, .rows = {}});
+  const std::vector<data::EncodedSample> samples{clip, clip};
+  const std::vector<SamplePack> packs = make_image_packs(config, {200}, samples);
+  std::vector<std::pair<Grid, std::size_t>> images;
+  for (const SamplePack& pack : packs) {
+    EXPECT_LE(tokens_of(pack), 200);
+    const Grid& grid = pack.front().items.front().grid;
+    images.emplace_back(grid, pack.size());
+    EXPECT_EQ(std::ssize(pack.front().tokens), grid.patches() / 4 + 3);
+    EXPECT_EQ(std::ssize(pack.front().items.front().rows),
+              grid.patches() * config.vision->patch_width());
+  }
+  // Two clips of 288 patches.
+  EXPECT_EQ(
+      images,
+      (std::vector<std::pair<Grid, std::size_t>>{
+          {{1, 8, 12}, 6}, {{1, 8, 6}, 12}, {{1, 4, 6}, 22}, {{1, 4, 2}, 40}, {{1, 2, 2}, 50}}));
+  EXPECT_TRUE(make_image_packs(config, {200}, make_text_packs(config, {200}).front()).empty());
+}
+
+TEST(WorkOf, CountsPairsInSequencesFramesAndWindows) {
+  config::ModelConfig config = tiny_vision_model();
+  config.vision->window = 56;  // of 4 x 4 patches
+  data::EncodedSample sample;
+  sample.tokens.resize(10);
+  sample.items.push_back(
+      {.modality = Modality::kVideo, .grid = {2, 8, 6}, .seconds_per_step = 1, .rows = {}});
+  const std::vector<const data::EncodedSample*> pack{&sample, &sample};
+  const LayerWork tokens = work_of(pack, kTextBlock, config);
+  EXPECT_EQ(tokens.items, 20);
+  EXPECT_EQ(tokens.pairs, 200);
+  const LayerWork frames = work_of(pack, kFrames, config);
+  EXPECT_EQ(frames.items, 192);
+  EXPECT_EQ(frames.pairs, 4 * 48 * 48);
+  EXPECT_EQ(work_of(pack, kWindows, config).pairs, 192 * 16);
+}
+
+/// The model and what measures it, on this rank alone.
+class Measured {
+ public:
+  explicit Measured(const config::ModelConfig& config) : config_(config) {
+    at::set_num_threads(1);
+    parallel::Layout layout;
+    layout.chain = std::make_shared<parallel::UnitChain>(parallel::ChainOptions{});
+    model_ = model::make_model(config_, layout);
+    for (const auto& unit : model_->units()) unit->materialize(at::kCPU, at::kFloat, true);
+    model::initialize(*model_, /*seed=*/1);
+    run_.data.sources.resize(1);
+  }
+  [[nodiscard]] std::map<LayerKey, config::MeasuredAttention> attention(const SamplePack& pack) {
+    return measure_attention(*model_, run_, batch_of(pack), mesh_.world(), options()).front();
+  }
+  [[nodiscard]] PassMeasurement passes(const SamplePack& pack) {
+    return measure_passes(*model_, run_, batch_of(pack), mesh_.world(), options()).front();
+  }
+
+ private:
+  static ProfileBatch batch_of(const SamplePack& pack) {
+    ProfileBatch batch{.capacity = {tokens_of(pack)}, .microbatches = {{}}};
+    for (const data::EncodedSample& sample : pack) batch.microbatches.front().push_back(&sample);
+    return batch;
+  }
+  static PassOptions options() { return {.crowds = {{.ranks = 1}}, .rounds = 5}; }
+
+  config::ModelConfig config_;
+  config::RunConfig run_;
+  mesh::Mesh mesh_;
+  std::unique_ptr<model::Model> model_;
+};
+
+TEST(MeasureAttention, GrowsWithTheLengthsAtEqualTokens) {
+  const config::ModelConfig config = tiny_vision_model();
+  Measured measured(config);
+  const std::vector<SamplePack> packs = make_text_packs(config, {4096});
+  const auto longest = measured.attention(packs.front()).at(kTextBlock);
+  const auto shorter = measured.attention(packs[6]).at(kTextBlock);
+  EXPECT_EQ(longest.attended, 4096);
+  EXPECT_EQ(shorter.attended, 64);
+  EXPECT_EQ(longest.tokens, shorter.tokens);
+  // 64 times the pairs.
+  EXPECT_GT(longest.forward.count, 4 * shorter.forward.count);
+  EXPECT_GT(longest.gradient.count, 4 * shorter.gradient.count);
+}
+
+TEST(MeasureAttention, GrowsWithTheFramesInBlocksWithoutWindows) {
+  const config::ModelConfig config = tiny_vision_model();
+  Measured measured(config);
+  data::EncodedSample sample;
+  sample.tokens.resize(1100);
+  sample.targets.resize(1100);
+  sample.items.push_back(
+      {.modality = Modality::kImage, .grid = {1, 64, 64}, .seconds_per_step = 0, .rows = {}});
+  const auto packs = make_image_packs(config, {1200}, std::vector{sample});
+  const auto large = measured.attention(packs.front());
+  const auto small = measured.attention(packs[4]);
+  const auto per_patch = [](const config::MeasuredAttention& of) {
+    return double(of.forward.count) / double(of.tokens.count);
+  };
+  EXPECT_EQ(large.at(kFrames).attended, 4096);
+  EXPECT_EQ(small.at(kFrames).attended, 256);
+  EXPECT_GT(per_patch(large.at(kFrames)), 3 * per_patch(small.at(kFrames)));
+  EXPECT_EQ(large.at(kWindows).attended, 64);
+  EXPECT_LT(per_patch(large.at(kWindows)), per_patch(large.at(kFrames)) / 3);
+}
+
+TEST(MeasurePasses, LeavesAttentionOutOfTheLayerAndLosesNothing) {
+  const config::ModelConfig config = tiny_vision_model();
+  Measured measured(config);
+  const PassMeasurement passes = measured.passes(make_text_packs(config, {2048}).front());
+  const config::ProfilePoint& rest = passes.points.at(kTextBlock);
+  const config::MeasuredAttention& attention = passes.attention.at(kTextBlock);
+  EXPECT_EQ(passes.attention.size(), 1U) << "text alone";
+  EXPECT_EQ(attention.attended, 2048);
+  EXPECT_GT(attention.forward, rest.forward) << "2048 tokens of 24 values";
+  EXPECT_GT(attention.gradient, rest.input_gradient);
+  std::int64_t layers = 0;
+  for (const auto& [key, point] : passes.points)
+    layers += (point.forward.count) * (key == kTextBlock ? config.backbone.layers : 1);
+  layers += config.backbone.layers * attention.forward.count;
+  EXPECT_NEAR(double(layers), double(passes.whole.forward.count),
+              0.2 * double(passes.whole.forward.count));
+}
+
+}  // namespace
+}  // namespace tributary::train
