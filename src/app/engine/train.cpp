@@ -4,6 +4,7 @@
 #include "app/engine/engine_verbs.h"
 #include "app/launch/command_words.h"
 #include "config/artifact/module_graph.h"
+#include "config/family/known_modules.h"
 #include "config/plan/plan.h"
 #include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
@@ -72,8 +73,9 @@ Bytes estimate_activations(const config::RunConfig& config, const config::MeshSh
   Bytes kept;
   for (const config::ModuleNode& node : graph.modules) {
     const bool is_backbone = node.name == "backbone";
-    const bool goes_back = trains(node.name) || (is_backbone && encoder_trains) ||
-                           (node.name == "projector" && trains("vision"));
+    const config::KnownModule* known = config::find_known_module(node.name);
+    const bool is_projector = known != nullptr && known->role == config::ModuleRole::kProjector;
+    const bool goes_back = trains(node.name) || ((is_backbone || is_projector) && encoder_trains);
     if (!goes_back) continue;
     for (const config::LayerRun& run : node.layers) {
       if (run.shape.kind == config::LayerKind::kHead) {

@@ -10,6 +10,13 @@ constexpr std::array<KnownModule, 3> kKnown{{{"vision", ModuleRole::kEncoder},
                                              {"projector", ModuleRole::kProjector},
                                              {kBackboneModule, ModuleRole::kBackbone}}};
 
+std::vector<std::int64_t> window_layers_of(const VisionConfig& vision) {
+  std::vector<std::int64_t> layers;
+  for (std::int64_t layer = 0; vision.window > 0 && layer < vision.layers; ++layer)
+    if (std::ranges::count(vision.full_attention_layers, layer) == 0) layers.push_back(layer);
+  return layers;
+}
+
 }  // namespace
 
 std::span<const KnownModule> known_modules() { return kKnown; }
@@ -45,6 +52,7 @@ std::vector<FrontModule> front_modules(const ModelConfig& model) {
                        .takes = {Modality::kImage, Modality::kVideo},
                        .input_rows = "patches",
                        .row_width = vision->patch_width(),
+                       .window_layers = window_layers_of(*vision),
                        .work = count_vision_work});
     modules.push_back(
         {.name = "projector", .feeds = std::string(kBackboneModule), .work = count_merger_work});

@@ -42,9 +42,10 @@ struct FrontModule {
   std::int64_t heads = 0;      // of a layer
   std::int64_t mlp_width = 0;  // of a layer
   std::string feeds;           // the module that takes its features
-  std::vector<Modality> takes = {};  // of an encoder, in the order of its rows
-  std::string input_rows = {};       // what they are called: patches
-  std::int64_t row_width = 0;        // values of each
+  std::vector<Modality> takes = {};              // of an encoder, in the order of its rows
+  std::string input_rows = {};                   // what they are called: patches
+  std::int64_t row_width = 0;                    // values of each
+  std::vector<std::int64_t> window_layers = {};  // that attend inside windows
   /// Its work on one item, without its name.
   ModuleWork (*work)(const ModelConfig& model, const Grid& item) = nullptr;
 

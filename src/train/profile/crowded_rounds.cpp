@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 #include "parallel/unit_chain.h"
 #include "train/executor/executor.h"
@@ -94,7 +95,8 @@ class ModeGuard {
  public:
   ModeGuard(model::Model& model, Mode mode, const config::RunConfig& config)
       : model_(model), config_(config), splits_(model.layout().chain->options().splits_backward) {
-    const std::vector<config::ModuleRecompute> all{{"vision"}, {"projector"}, {"backbone"}};
+    std::vector<config::ModuleRecompute> all;
+    for (const std::string& module : config::known_module_names()) all.push_back({module});
     model.set_recompute(mode == Mode::kRecomputed ? all : std::vector<config::ModuleRecompute>{});
     model.layout().chain->split_backward(mode == Mode::kApart);
   }
@@ -137,7 +139,7 @@ LayerWork work_of(std::span<const data::EncodedSample* const> samples, const Lay
                   const config::ModelConfig& config) {
   LayerWork work{.microbatches = 1};
   for (const data::EncodedSample* sample : samples) {
-    if (key.module == "backbone") {
+    if (key.module == config::kBackboneModule) {
       const auto length = static_cast<double>(sample->tokens.size());
       work.items += length;
       work.pairs += length * length;

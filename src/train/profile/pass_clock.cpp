@@ -4,6 +4,7 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 #include "core/stopwatch.h"
 #include "mesh/transport/cpu_in_collectives.h"
@@ -29,15 +30,23 @@ std::int64_t layer_of(const std::string& name) {
 
 LayerKey key_of_unit(const config::ModelConfig& config, const parallel::Unit& unit) {
   const std::string& name = unit.name();
-  if (unit.module() == "projector") return {unit.module(), "projector"};
-  if (unit.module() == "vision") {
-    if (!name.starts_with("vision.layers.")) return {unit.module(), "patch_embedding"};
-    const bool attends_all =
-        std::ranges::count(config.vision->full_attention_layers, layer_of(name)) > 0;
-    return {unit.module(), attends_all ? "block" : "window_block"};
+  const std::string& module = unit.module();
+  const bool is_layer = name.starts_with(module + ".layers.");
+  switch (config::find_known_module(module)->role) {
+    case config::ModuleRole::kProjector:
+      return {module, "projector"};
+    case config::ModuleRole::kEncoder: {
+      if (!is_layer) return {module, "patch_embedding"};
+      const std::vector<config::FrontModule> front = config::front_modules(config);
+      const bool has_windows =
+          std::ranges::count(config::find_module(front, module)->window_layers, layer_of(name)) > 0;
+      return {module, has_windows ? "window_block" : "block"};
+    }
+    case config::ModuleRole::kBackbone:
+      break;
   }
-  if (name.starts_with("backbone.layers.")) return {unit.module(), "block"};
-  return {unit.module(), name == "backbone.embed" ? "embedding" : "head"};
+  if (is_layer) return {module, "block"};
+  return {module, name.ends_with(".embed") ? "embedding" : "head"};
 }
 
 PassClock::PassClock(model::Model& model, LiveBytes& bytes, at::Device device)
