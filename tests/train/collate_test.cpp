@@ -42,8 +42,8 @@ TEST(Collate, LaysSamplesBackToBack) {
   const Microbatch pack = collate_all(samples, config);
 
   EXPECT_EQ(pack.batch.cu_seqlens, (std::vector<std::int32_t>{0, 8, 10, 19}));
-  EXPECT_EQ(pack.batch.media[Modality::kImage].grids, (std::vector<Grid>{{1, 2, 4}, {1, 4, 2}}));
-  EXPECT_FALSE(pack.batch.media[Modality::kVideo].rows.defined());
+  EXPECT_EQ(pack.batch.of(Modality::kImage).grids, (std::vector<Grid>{{1, 2, 4}, {1, 4, 2}}));
+  EXPECT_FALSE(pack.batch.of(Modality::kVideo).rows.defined());
   std::vector<std::int64_t> tokens;
   std::vector<std::int64_t> targets;
   std::vector<float> rows;
@@ -58,8 +58,8 @@ TEST(Collate, LaysSamplesBackToBack) {
   }
   EXPECT_TRUE(at::equal(pack.batch.input_ids, at::tensor(tokens, at::kLong)));
   EXPECT_TRUE(at::equal(pack.targets, at::tensor(targets, at::kLong)));
-  EXPECT_TRUE(at::equal(pack.batch.media[Modality::kImage].rows.view({-1}), at::tensor(rows)));
-  EXPECT_EQ(pack.batch.media[Modality::kImage].rows.size(0), 16);
+  EXPECT_TRUE(at::equal(pack.batch.of(Modality::kImage).rows.view({-1}), at::tensor(rows)));
+  EXPECT_EQ(pack.batch.of(Modality::kImage).rows.size(0), 16);
   EXPECT_EQ(pack.target_sources, sources);
 }
 

@@ -186,7 +186,8 @@ model::PackedBatch make_pack(const data::EncodedChat& chat,
 std::vector<std::int64_t> stop_tokens(const data::ChatTemplate& chat,
                                       const data::Tokenizer& tokenizer) {
   std::vector<std::int64_t> stops{chat.end_of_turn()};
-  if (const auto end = tokenizer.find("<|endoftext|>")) stops.push_back(*end);
+  for (const char* end : {"<|endoftext|>", "<|end_of_text|>"})
+    if (const auto token = tokenizer.find(end)) stops.push_back(*token);
   return stops;
 }
 

@@ -330,11 +330,12 @@ at::Tensor Executor::give(Passed what, Place place) {
 }
 
 void Executor::post_receive(Passed what, Place from, Place to) {
-  // A gradient is shaped like what was passed on, an activation like the microbatch says.
+  // A gradient is shaped like what was passed on: the input of the next stage.
   const auto pass = passes_.find(to);
+  const int of_stage = what == Passed::kGradient ? to.stage + 1 : to.stage;
   at::Tensor values = pass != passes_.end() && pass->second.output.defined()
                           ? at::empty_like(pass->second.output, at::MemoryFormat::Contiguous)
-                          : empty_input(to);
+                          : empty_input({to.module, of_stage, to.microbatch});
   mesh::Pending message = parallel::receive(
       *here_->layout,
       {.what = what, .from = from.stage, .to = to.stage, .microbatch = to.microbatch}, values);

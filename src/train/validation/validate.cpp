@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "data/text/chat_template.h"
 #include "model/generate.h"
 #include "train/executor/collate.h"
 #include "train/executor/gradients.h"
@@ -72,9 +73,10 @@ struct Answer {
 /// shape: one answer a prompt of this replica
 std::vector<Answer> answer_prompts(const Session& session, const model::PackedBatch& prompts,
                                    std::int64_t max_new_tokens) {
-  const auto decoded = model::generate(
-      *session.model, prompts,
-      {.max_new_tokens = max_new_tokens, .stop_tokens = {session.tokenizer->id_of("<|im_end|>")}});
+  const auto decoded =
+      model::generate(*session.model, prompts,
+                      {.max_new_tokens = max_new_tokens,
+                       .stop_tokens = {data::ChatTemplate(*session.tokenizer, {}).end_of_turn()}});
   std::vector<Answer> answers;
   for (const std::vector<std::int64_t>& answer : decoded) {
     const std::vector<data::TokenId> ids(answer.begin(), answer.end());

@@ -1,0 +1,156 @@
+"""Trains a tiny model of each family on pictures, clips and text, as a user does: alone, on processes
+that share it, from pretrained weights, and answers from the checkpoint."""
+
+import json
+import subprocess
+
+import PIL.Image
+import run_case
+import tiny_run
+
+LLAMA_TOKENS = {"<|im_start|>": "<|start_header_id|>", "<|im_end|>": "<|eot_id|>",
+                "<|vision_start|>": "<|end_header_id|>", "<|vision_end|>": "<|begin_of_text|>"}
+
+
+def write_clips(data):
+    """Pictures that turn from one colour to another, with an odd number of frames."""
+    lines = []
+    for i in range(12):
+        first, last = (list(tiny_run.COLOURS.items())[(i + k) % 4] for k in (0, 1))
+        frames = []
+        for k, (_, colour) in enumerate((first, first, last)):
+            frames.append(f"images/clip-{i}-{k}.png")
+            PIL.Image.new("RGB", (56, 28), colour).save(data / frames[-1])
+        lines.append({"messages": [
+            {"role": "user", "content": [{"type": "video", "video": frames, "fps": 2},
+                                         {"type": "text", "text": "last?"}]},
+            {"role": "assistant", "content": last[0]}]})
+    tiny_run.write_lines(data / "clips.train.jsonl", lines)
+    tiny_run.write_lines(data / "clips.held_out.jsonl", lines[:2])
+
+
+def vision_of(family):
+    common = {"depth": 2, "num_heads": 2, "in_channels": 3, "patch_size": 14,
+              "spatial_merge_size": 2, "temporal_patch_size": 2}
+    if family == "qwen2_vl":
+        return {**common, "embed_dim": 32, "hidden_size": 32, "mlp_ratio": 2,
+                "hidden_act": "quick_gelu"}
+    return {**common, "hidden_size": 32, "intermediate_size": 48, "out_hidden_size": 32,
+            "num_position_embeddings": 16, "deepstack_visual_indexes": [0],
+            "hidden_act": "gelu_pytorch_tanh"}
+
+
+def write_family(model, family):
+    """Turns the tiny Qwen2.5-VL into a model of another family."""
+    config = json.loads((model / "config.json").read_text())
+    text = {key: config[key] for key in (
+        "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "hidden_act", "max_position_embeddings", "rms_norm_eps",
+        "rope_theta", "initializer_range", "vocab_size")}
+    if family == "llama":
+        config = {**text, "model_type": "llama", "tie_word_embeddings": True}
+        tokenizer = (model / "tokenizer.json").read_text()
+        for own, other in LLAMA_TOKENS.items():
+            tokenizer = tokenizer.replace(json.dumps(own), json.dumps(other))
+        (model / "tokenizer.json").write_text(tokenizer)
+    else:
+        tokens = {key: config[key] for key in config if key.endswith("_token_id")}
+        common = {**tokens, "model_type": family, "tie_word_embeddings": True,
+                  "vision_config": vision_of(family)}
+        text["rope_scaling"] = {"rope_type": "default", "mrope_section": [2, 3, 3]}
+        nested = family == "qwen3_vl"
+        config = {**common, "text_config": {**text, "head_dim": 16}} if nested else {**common, **text}
+        config["video_token_id"] = tokens["video_token_id"]
+    (model / "config.json").write_text(json.dumps(config))
+
+
+class EachFamily(run_case.RunCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        write_clips(cls.shared / "data")
+
+    def workplace(self, family):
+        model = self.shared / family
+        subprocess.run(["cp", "-r", self.shared / "model", model], check=True)
+        write_family(model, family)
+        names = ["words"] if family == "llama" else ["colours", "clips", "words"]
+        return {"model": {"path": str(model)},
+                "data": {"sources": [
+                    {"name": name, "path": str(self.shared / f"data/{name}.train.jsonl"),
+                     "held_out": str(self.shared / f"data/{name}.held_out.jsonl")}
+                    for name in names]}}
+
+    def losses(self, name):
+        return [line["loss"] for line in
+                tiny_run.read_lines(self.shared / name / "metrics.jsonl")]
+
+    def run_family(self, family):
+        values = self.workplace(family)
+        steps = {"steps": 6, "dir": str(self.shared / f"{family}-run")}
+        config = self.config(f"{family}-run", run=steps, **values)
+        done = tiny_run.train(self.program, config)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        alone = self.losses(f"{family}-run")
+        self.assertEqual(len(alone), 6)
+        self.assertLess(alone[-1], alone[0])
+
+        for name, degrees in {"tp": ["parallel.tp=2"],
+                              "pp": ["parallel.pp=2", "batch.capacity_tokens=80"]}.items():
+            run = self.shared / f"{family}-{name}"
+            launched = subprocess.run(
+                [self.program, "launch", "-n", "2", "--", "train", str(config),
+                 f"run.dir={run}", *degrees],
+                env=tiny_run.environment(), text=True, capture_output=True, timeout=300)
+            self.assertEqual(launched.returncode, 0, launched.stderr)
+            for one, many in zip(alone, self.losses(run.name), strict=True):
+                self.assertAlmostEqual(one, many, delta=1e-5 * abs(one), msg=f"{family} {name}")
+        return config
+
+    def answer(self, model, *arguments):
+        done = subprocess.run([self.program, "generate", str(model), *map(str, arguments),
+                               "--max-new-tokens", "4"], env=tiny_run.environment(), text=True,
+                              capture_output=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def export(self, family):
+        exported = self.shared / f"{family}-exported"
+        done = subprocess.run([self.program, "checkpoint", "export",
+                               str(self.shared / f"{family}-run"), "-o", str(exported)],
+                              env=tiny_run.environment(), text=True, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return exported
+
+    def check(self, family):
+        self.run_family(family)
+        question = ["--prompt", "say oak"]
+        if family != "llama":
+            picture = next((self.shared / "data/images").glob("held_out-*.png"))
+            question = ["--image", picture, "--prompt", "colour?"]
+        of_run = self.answer(self.shared / f"{family}-run", *question)
+        exported = self.export(family)
+        self.assertEqual(self.answer(exported, *question), of_run, "the export answers otherwise")
+        go_on = self.config(f"{family}-again", run={"steps": 1}, **{
+            **self.workplace_of_export(family, exported)})
+        done = tiny_run.train(self.program, go_on)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(self.losses(f"{family}-again")[0], self.losses(f"{family}-run")[0])
+
+    def workplace_of_export(self, family, exported):
+        values = json.loads((self.shared / f"{family}-run.yaml").read_text())
+        return {"model": {"path": str(exported), "weights": "pretrained"},
+                "data": {"sources": values["data"]["sources"]}}
+
+    def test_qwen2_vl(self):
+        self.check("qwen2_vl")
+
+    def test_qwen3_vl(self):
+        self.check("qwen3_vl")
+
+    def test_llama(self):
+        self.check("llama")
+
+
+if __name__ == "__main__":
+    run_case.main()
