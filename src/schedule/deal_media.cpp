@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "core/place_items.h"
+#include "schedule/pass_groups.h"
 
 namespace tributary::schedule {
 namespace {
@@ -152,25 +153,24 @@ void deal_rounds(const MediaSeats& seats, const MediaCost& cost, std::vector<Med
   }
 }
 
-/// Dispatches all items of a step to the seats of a colocated encoder, then to their passes.
-void deal_step(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
+/// Dispatches the media of a colocated encoder pass by pass.
+void deal_passes(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
   const std::int64_t most = half_of_a_seat(seats, cost, rounds);
   for (MediaRound& round : rounds)
     if (seats.splits_frames) split_clips(seats, cost, most, round);
-  const std::vector<MediaItem*> items = items_of_rounds(rounds);
-  const std::int64_t passes = std::min<std::int64_t>(seats.passes, std::ssize(rounds));
+  const PassGroups groups(seats.passes, std::ssize(rounds));
   std::vector<std::int64_t> loads(static_cast<std::size_t>(seats.replicas * seats.seats));
-  const std::vector<std::int64_t> seat_of = dispatch(cost, items, passes * seats.capacity, loads);
-  std::vector<std::vector<MediaItem*>> of_seat(loads.size());
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    items[i]->seat = static_cast<std::int32_t>(seat_of[i]);
-    of_seat[static_cast<std::size_t>(seat_of[i])].push_back(items[i]);
-  }
-  for (const std::vector<MediaItem*>& own : of_seat) {
-    std::vector<std::int64_t> of_passes(static_cast<std::size_t>(passes));
-    const std::vector<std::int64_t> pass_of = dispatch(cost, own, seats.capacity, of_passes);
-    for (std::size_t i = 0; i < own.size(); ++i)
-      own[i]->pass = static_cast<std::int32_t>(pass_of[i]);
+  for (std::int64_t pass = 0; pass < groups.passes && !rounds.empty(); ++pass) {
+    const std::int64_t first = groups.first_of(pass);
+    const auto of_pass =
+        std::span(rounds).subspan(static_cast<std::size_t>(first),
+                                  static_cast<std::size_t>(groups.first_of(pass + 1) - first));
+    const std::vector<MediaItem*> items = items_of_rounds(of_pass);
+    const std::vector<std::int64_t> seat_of = dispatch(cost, items, seats.capacity, loads);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      items[i]->seat = static_cast<std::int32_t>(seat_of[i]);
+      items[i]->pass = static_cast<std::int32_t>(pass);
+    }
   }
 }
 
@@ -179,7 +179,7 @@ void deal_step(const MediaSeats& seats, const MediaCost& cost, std::vector<Media
 void deal_media(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
   for (MediaRound& round : rounds) find_homes(seats, round);
   if (seats.passes > 0)
-    deal_step(seats, cost, rounds);
+    deal_passes(seats, cost, rounds);
   else
     deal_rounds(seats, cost, rounds);
 }

@@ -58,8 +58,8 @@ struct MediaSeats {
 /// A separate encoder encodes a round in one pass. With as many replicas as the backbone it does so
 /// for the replica of the same number; otherwise the items of each round are dispatched to all its
 /// seats, the costliest first, each to the seat with the least cost so far in this step. A
-/// colocated encoder has the items of the whole step before it: they are dispatched to its seats
-/// likewise, and then to the passes of each.
+/// colocated encoder takes the items of consecutive rounds in each of its passes (PassGroups); they
+/// are dispatched to its seats likewise.
 ///
 /// With a capacity, memory counts beside time: the costliest is the item that is the larger
 /// fraction of the mean cost of a seat or of the capacity, and it goes where the larger of the two

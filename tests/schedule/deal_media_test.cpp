@@ -7,6 +7,7 @@
 
 #include "core/place_items.h"
 #include "core/random.h"
+#include "schedule/pass_groups.h"
 
 namespace tributary::schedule {
 namespace {
@@ -152,20 +153,21 @@ TEST(DealMedia, OfASeparateEncoderGoToAllItsSeats) {
     });
 }
 
-TEST(DealMedia, OfAColocatedEncoderGoByTheWholeStepToSeatsAndPasses) {
-  for (const std::int64_t passes : {1, 2, 7}) {
+TEST(DealMedia, OfAColocatedEncoderGoToSeatsPassByPass) {
+  for (const std::int64_t passes : {1, 2, 3, 7}) {
     const MediaSeats seats{.passes = passes, .replicas = 2, .seats = 2, .takers = 2};
     for_drawn(seats, [&](const std::vector<MediaRound>& rounds) {
+      const PassGroups groups(passes, std::ssize(rounds));
       expect_level(rounds, 4, seat_of);
-      const std::int64_t most = std::min<std::int64_t>(passes, std::ssize(rounds));
-      std::map<std::int32_t, std::vector<MediaRound>> of_seat;
-      for (const MediaRound& round : rounds)
-        for (const MediaItem& item : round) {
-          EXPECT_LT(item.pass, most);
-          of_seat[item.seat].push_back({item});
-        }
-      for (const auto& [seat, items] : of_seat)
-        expect_level(items, most, [](const MediaItem& item) { return item.pass; });
+      std::vector<MediaRound> so_far;
+      for (std::size_t round = 0; round < rounds.size(); ++round) {
+        for (const MediaItem& item : rounds[round])
+          EXPECT_EQ(item.pass, groups.pass_of(static_cast<std::int64_t>(round)));
+        so_far.push_back(rounds[round]);
+        if (static_cast<std::int64_t>(round) + 1 ==
+            groups.first_of(groups.pass_of(static_cast<std::int64_t>(round)) + 1))
+          expect_level(so_far, 4, seat_of);
+      }
     });
   }
 }
@@ -198,6 +200,25 @@ TEST(DealMedia, HoldsLessInAPassWhereMemoryCounts) {
           EXPECT_TRUE(item.grid.patches() <= 75 || item.grid.time == 1) << "more than half a pass";
     }
   EXPECT_LT(limited, free / 2) << "patches above the capacity";
+}
+
+TEST(PassGroups, CutMicrobatchesEvenlyInTheirOrder) {
+  for (std::int64_t microbatches = 1; microbatches <= 13; ++microbatches)
+    for (std::int64_t most = 1; most <= 15; ++most) {
+      const PassGroups groups(most, microbatches);
+      EXPECT_EQ(groups.passes, std::min(most, microbatches));
+      std::vector<std::int64_t> sizes(static_cast<std::size_t>(groups.passes));
+      for (std::int64_t i = 0; i < microbatches; ++i) {
+        const std::int64_t pass = groups.pass_of(i);
+        EXPECT_LE(groups.first_of(pass), i);
+        EXPECT_LT(i, groups.first_of(pass + 1));
+        ++sizes.at(static_cast<std::size_t>(pass));
+      }
+      EXPECT_LE(std::ranges::max(sizes) - std::ranges::min(sizes), 1);
+      EXPECT_EQ(groups.first_of(groups.passes), microbatches);
+      EXPECT_EQ(groups.pass_of(microbatches + 4), groups.passes - 1) << "idle microbatches";
+    }
+  EXPECT_EQ(PassGroups(3, 0).passes, 1);
 }
 
 TEST(DealMedia, GivesEqualItemsInTheirOrderToTheLowestSeat) {

@@ -45,7 +45,9 @@ Executor::LaneState Executor::state_of(int lane) const {
   const auto& module = run_.pipeline.modules[static_cast<std::size_t>(state.module)];
   state.is_backbone = lane == run_.backbone;
   state.layout = state.is_backbone ? &model_.layout() : &model_.encoder_layouts().at(run_.encoder);
-  state.passes = module.passes_of(options_.microbatches);
+  const auto rounds = std::max<std::int64_t>(1, std::ssize(options_.media));
+  state.passes =
+      module.passes_of(module.is_colocated() ? static_cast<int>(rounds) : options_.microbatches);
   state.own = stages_of_rank(*state.layout);
   const std::vector<int>& into = map_.edges_into(state.module);
   TRIB_CHECK(into.size() <= 1, .what = "train: module takes features along several edges",

@@ -12,7 +12,8 @@
 namespace tributary::train {
 
 /// The features of a step on their way from encoders to the backbone, and their gradients on the
-/// way back: one message a microbatch, or one for the whole step where the encoder is colocated.
+/// way back: one message for each pass of an encoder, whose rows several microbatches take where
+/// the encoder is colocated. A message is on its way while later passes are computed.
 ///
 /// Made alike on all ranks; model, run and rounds must outlive it.
 class FeatureExchange {
@@ -23,6 +24,7 @@ class FeatureExchange {
   /// On the ranks of the encoder, after a pass. shape: rows [rows of the seat or more, width]
   void send(int edge, int pass, const at::Tensor& rows);
   /// On the first stage of the backbone: before and after the features of a microbatch arrive.
+  /// Microbatches are taken in their order.
   void expect(int edge, int microbatch);
   [[nodiscard]] at::Tensor take(int edge, int microbatch);
 
@@ -35,43 +37,31 @@ class FeatureExchange {
   void finish();
 
  private:
-  /// Rows that come or go in parts: those of passes, or of microbatches.
-  struct Batch {
-    explicit Batch(std::int64_t count)
-        : rows(static_cast<std::size_t>(count)), parts(static_cast<std::size_t>(count)) {}
-    std::vector<std::int64_t> rows;  // [parts] of this rank's seat
-    std::vector<at::Tensor> parts;   // [parts] on their way out
-    std::size_t filled = 0;
-    at::Tensor whole;  // that arrived
-
-    /// The rows of a part that has arrived.
-    [[nodiscard]] at::Tensor part(int index) const;
-    /// Keeps a part; returns whether all are there.
-    [[nodiscard]] bool keep(int index, const at::Tensor& part);
-    /// Takes the parts.
-    [[nodiscard]] at::Tensor join();
-  };
-  /// An edge whose features go in one batch.
-  struct StepEdge {
+  /// The rows of a pass, on this rank.
+  struct Exchange {
     parallel::Redistribute rows;
-    Batch made, kept;
-    std::optional<parallel::Arriving> features, gradients;
+    int first = 0;                   // microbatch that takes some of them
+    std::vector<std::int64_t> kept;  // [its microbatches] rows of this rank's seat
+    std::optional<parallel::Arriving> features = {};
+    std::optional<parallel::Arriving> gradients = {};
+    int taken = 0;                           // by how many microbatches
+    at::Tensor arrived = {};                 // features that microbatches take
+    std::vector<at::Tensor> to_return = {};  // gradients of the first microbatches
   };
 
-  [[nodiscard]] StepEdge& step_edge(int edge);
-  [[nodiscard]] parallel::Redistribute& rows_along(int edge, int microbatch);
-  void keep_sent(std::vector<mesh::Pending> messages);
+  [[nodiscard]] schedule::PassGroups groups(int edge) const;
+  [[nodiscard]] Exchange& exchange(int edge, int pass);
+  [[nodiscard]] Exchange& exchange_of(int edge, int microbatch) {
+    return exchange(edge, static_cast<int>(groups(edge).pass_of(microbatch)));
+  }
+  void keep_sent(int edge, std::vector<mesh::Pending> messages);
   [[nodiscard]] std::int64_t width(int edge) const;
-  [[nodiscard]] bool in_one_batch(int edge) const;
 
   const model::Model& model_;
   const RunLanes& run_;
   std::span<const schedule::MediaRound> rounds_;
   int microbatches_;
-  std::map<int, StepEdge> steps_;                                      // by edge
-  std::map<std::pair<int, int>, parallel::Redistribute> rounds_rows_;  // by edge and microbatch
-  std::map<std::pair<int, int>, parallel::Arriving> features_;         // likewise
-  std::map<std::pair<int, int>, parallel::Arriving> gradients_;
+  std::map<std::pair<int, int>, Exchange> exchanges_;  // by edge and pass
   std::deque<mesh::Pending> sent_;
 };
 

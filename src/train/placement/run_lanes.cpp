@@ -173,10 +173,11 @@ parallel::EdgeRows rows_of_round(std::span<const schedule::MediaRound> rounds, i
   return list.take();
 }
 
-parallel::EdgeRows rows_of_step(std::span<const schedule::MediaRound> rounds,
-                                const FeatureEdge& edge, const model::Model& model) {
+parallel::EdgeRows rows_of_rounds(std::span<const schedule::MediaRound> rounds, int first, int end,
+                                  const FeatureEdge& edge, const model::Model& model) {
   RowList list(edge, model, Homes::kOne);
-  for (const schedule::MediaRound& round : rounds) list.add(round);
+  for (int round = first; round < std::min<std::int64_t>(end, std::ssize(rounds)); ++round)
+    list.add(rounds[static_cast<std::size_t>(round)]);
   return list.take();
 }
 

@@ -7,6 +7,7 @@
 #include "data/sample.h"
 #include "parallel/redistribute.h"
 #include "schedule/deal_media.h"
+#include "schedule/pass_groups.h"
 #include "schedule/pipeline/pipeline.h"
 #include "train/placement/meshes.h"
 
@@ -17,8 +18,14 @@ struct FeatureEdge {
   std::string encoder;
   parallel::Edge ranks;
   schedule::MediaSeats seats;
-  /// Whether one exchange a step carries the features of all microbatches.
-  [[nodiscard]] bool goes_in_one_batch() const { return seats.passes > 0; }
+  /// Whether a pass may make the features of several microbatches.
+  [[nodiscard]] bool is_colocated() const { return seats.passes > 0; }
+  /// Which microbatches get their features from each pass of the encoder, in a step whose first
+  /// `rounds` microbatches hold samples.
+  [[nodiscard]] schedule::PassGroups groups(std::int64_t rounds, std::int64_t microbatches) const {
+    if (is_colocated()) return {seats.passes, rounds};
+    return {microbatches, microbatches};
+  }
 };
 
 /// The pipeline of a run, and this rank's part in it: a lane of the backbone, one of an encoder, or
@@ -64,12 +71,13 @@ struct StepMedia {
 /// Which seats of a replica take an item: its home, or all of them, where each has all tokens.
 enum class Homes { kOne, kAllOfReplica };
 
-/// The rows of a microbatch along an edge, or those of the whole step.
+/// The rows of a microbatch along an edge, or those of several from `first` to before `end`.
 [[nodiscard]] parallel::EdgeRows rows_of_round(std::span<const schedule::MediaRound> rounds,
                                                int microbatch, const FeatureEdge& edge,
                                                const model::Model& model,
                                                Homes homes = Homes::kOne);
-[[nodiscard]] parallel::EdgeRows rows_of_step(std::span<const schedule::MediaRound> rounds,
-                                              const FeatureEdge& edge, const model::Model& model);
+[[nodiscard]] parallel::EdgeRows rows_of_rounds(std::span<const schedule::MediaRound> rounds,
+                                                int first, int end, const FeatureEdge& edge,
+                                                const model::Model& model);
 
 }  // namespace tributary::train
