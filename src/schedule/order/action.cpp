@@ -13,7 +13,7 @@ struct OpTraits {
   Stream stream;
 };
 
-constexpr std::array<OpTraits, 16> kOps{{
+constexpr std::array<OpTraits, 18> kOps{{
     {"F", Stream::kCompute},
     {"B", Stream::kCompute},
     {"W", Stream::kCompute},
@@ -28,6 +28,8 @@ constexpr std::array<OpTraits, 16> kOps{{
     {"XR", Stream::kFeatures},
     {"XS'", Stream::kFeatures},
     {"XR'", Stream::kFeatures},
+    {"TS", Stream::kTurns},
+    {"TR", Stream::kTurns},
     {"GR", Stream::kReduction},
     {"OPT", Stream::kCompute},
 }};
@@ -67,13 +69,15 @@ bool is_pass(Op op) { return op <= Op::kBackward; }
 
 bool is_send(Op op) {
   return op == Op::kSendActivation || op == Op::kSendGradient || op == Op::kSendFeatures ||
-         op == Op::kSendFeatureGradients;
+         op == Op::kSendFeatureGradients || op == Op::kSendTurn;
 }
 
 bool is_receive(Op op) {
   return op == Op::kReceiveActivation || op == Op::kReceiveGradient || op == Op::kReceiveFeatures ||
-         op == Op::kReceiveFeatureGradients;
+         op == Op::kReceiveFeatureGradients || op == Op::kReceiveTurn;
 }
+
+bool is_turn(Op op) { return op == Op::kSendTurn || op == Op::kReceiveTurn; }
 
 bool gives_input_gradient(Op op) { return op == Op::kBackward || op == Op::kBackwardInput; }
 
@@ -84,6 +88,7 @@ Stream stream_of(Op op) { return op_traits(op).stream; }
 std::string_view name_of(Op op) { return op_traits(op).name; }
 
 std::string_view span_kind_of(Op op) {
+  if (is_turn(op)) return "handover";
   if (is_send(op) || is_receive(op)) return "transfer";
   switch (op) {
     case Op::kForward:

@@ -26,18 +26,27 @@ enum class Op : std::uint8_t {
   kReceiveFeatures,          // XR
   kSendFeatureGradients,     // XS': back along the edge
   kReceiveFeatureGradients,  // XR'
+  kSendTurn,                 // TS: the ranks of this lane go over to another lane on them
+  kReceiveTurn,              // TR: and come back; the next pass waits for it
   kReduceGradients,          // GR: of a chunk, over the replicas
   kOptimizerStep,            // OPT: after the global norm, so all lanes meet
 };
 
 /// Where an action runs; actions of different streams overlap.
-enum class Stream : std::uint8_t { kCompute, kActivations, kGradients, kFeatures, kReduction };
+enum class Stream : std::uint8_t {
+  kCompute,
+  kActivations,
+  kGradients,
+  kFeatures,
+  kTurns,
+  kReduction
+};
 
 /// One entry of the ordered list of a rank.
 struct Action {
   Op op = Op::kForward;
   int chunk = 0;       // which of the rank's virtual stages
-  int microbatch = 0;  // from 0 in data order; 0 for GR and OPT
+  int microbatch = 0;  // from 0 in data order; of TS and TR their number; 0 for GR and OPT
   int peer = -1;       // lane of a send or receive; edge of XS, XR; -1 for the rest
   Bytes bytes = {};    // sent or received; 0 for the rest
 
@@ -49,6 +58,8 @@ using ActionList = std::vector<Action>;
 [[nodiscard]] bool is_pass(Op op);
 [[nodiscard]] bool is_send(Op op);
 [[nodiscard]] bool is_receive(Op op);
+/// TS or TR.
+[[nodiscard]] bool is_turn(Op op);
 /// BW or B: afterwards the gradient of the input exists.
 [[nodiscard]] bool gives_input_gradient(Op op);
 /// BW or W: afterwards nothing of the forward pass is needed.

@@ -39,7 +39,8 @@ class LaneCheck {
 
   void check_transfers() {
     for (int i = 0; i < std::ssize(list_); ++i)
-      if (!is_pass(list_[i].op)) others_[identity_of(list_[i])].push_back(i);
+      if (!is_pass(list_[i].op) && !is_turn(list_[i].op))
+        others_[identity_of(list_[i])].push_back(i);
     for (int i = 0; i < std::ssize(list_); ++i) {
       if (!is_pass(list_[i].op)) continue;
       const PassTransfers transfers = transfers_of(map_, lane_, list_[i]);
@@ -51,7 +52,36 @@ class LaneCheck {
       for (const int i : left) report(Rule::kKnownAction, i, "which nothing needs");
   }
 
+  /// Follows which lanes have the ranks: at first the colocated module.
+  void check_turns() {
+    std::map<int, Turn> turns;  // by the other lane
+    if (map_.takes_turns())
+      for (const int other : map_.lanes_beside(lane_))
+        turns[other].is_here = map_.is_colocated(lane_);
+    for (int i = 0; i < std::ssize(list_); ++i) {
+      const Action& action = list_[i];
+      if (is_pass(action.op) && std::ranges::any_of(turns, [](const auto& turn) {
+            return !turn.second.is_here;
+          }))
+        report(Rule::kTurns, i, "while another lane has its ranks");
+      if (!is_turn(action.op)) continue;
+      const bool gives = action.op == Op::kSendTurn;
+      const auto turn = turns.find(action.peer);
+      if (turn == turns.end() || turn->second.is_here != gives)
+        return report(Rule::kTurns, i, gives ? "while it does not have the ranks"
+                                             : "while it has the ranks");
+      turn->second.is_here = !gives;
+      int& number = gives ? turn->second.given : turn->second.taken;
+      if (action.microbatch != number++) return report(Rule::kTurns, i, "which is out of turn");
+    }
+  }
+
  private:
+  struct Turn {
+    bool is_here = false;
+    int given = 0;
+    int taken = 0;
+  };
   using Identity = std::tuple<Op, int, int>;
   static Identity identity_of(const Action& action) {
     return {action.op, action.chunk, action.microbatch};
@@ -180,13 +210,14 @@ void check_lane(const PipelineMap& map, int lane, const ActionList& list, bool l
   const std::size_t before = violations.size();
   LaneCheck check(map, lane, list, violations);
   check.check_passes();
+  check.check_turns();
   if (lowered && violations.size() == before) check.check_transfers();
 }
 
 bool is_lowered(const Schedule& schedule) {
   for (const ActionList& list : schedule.lists)
     for (const Action& action : list)
-      if (!is_pass(action.op)) return true;
+      if (!is_pass(action.op) && !is_turn(action.op)) return true;
   return false;
 }
 
@@ -225,7 +256,7 @@ class LinksCheck {
     for (const Action& action : schedule_.lists[lane]) {
       const bool has_all = stream_of(action.op) == Stream::kFeatures && is_receive(action.op) &&
                            map_.goes_in_one_batch(action.peer);
-      if (is_receive(action.op) && !has_all &&
+      if (is_receive(action.op) && !is_turn(action.op) && !has_all &&
           ++posted[{action.op, action.peer}] > buffers_.receive)
         violations_.push_back(
             {.rule = Rule::kReceiveBuffers,
@@ -301,6 +332,8 @@ std::string_view name_of(Rule rule) {
       return "no deadlock";
     case Rule::kInFlight:
       return "activations in flight as promised";
+    case Rule::kTurns:
+      return "one lane of a rank at a time";
   }
   return "";
 }

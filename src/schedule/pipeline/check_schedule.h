@@ -21,6 +21,7 @@ enum class Rule {
   kReceiveBuffers,  // a link has no more posted receives than buffers
   kDeadlock,        // all lanes reach their end
   kInFlight,        // no lane keeps more activations than promised
+  kTurns,           // of lanes on the same ranks that take turns, one at a time runs passes
 };
 
 [[nodiscard]] std::string_view name_of(Rule rule);

@@ -36,6 +36,7 @@ class GraphBuilder {
   void add_batch(int node, const Action& own);
   void add_message(int node, const Action& receive);
   void add_send(int node);
+  void add_turns(int node);
   void add_meetings();
   void add_meeting(const std::vector<int>& members);
   void gather();
@@ -63,7 +64,7 @@ GraphBuilder::GraphBuilder(const Schedule& schedule, const PipelineMap& map, con
 void GraphBuilder::build() {
   add_nodes();
   index_passes();
-  if (lowered_) index_links();
+  index_links();
   for (int node = 0; node < graph_.actions(); ++node) {
     if (is_pass(graph_.action(node).op)) add_pass(node);
     if (is_send(graph_.action(node).op)) add_send(node);
@@ -78,7 +79,7 @@ void GraphBuilder::add_nodes() {
     for (const Action& action : schedule_.lists[lane]) {
       graph_.action_.push_back(&action);
       graph_.lane_of_.push_back(lane);
-      lowered_ = lowered_ || !is_pass(action.op);
+      lowered_ = lowered_ || !(is_pass(action.op) || is_turn(action.op));
     }
   }
   graph_.first_node_.push_back(static_cast<int>(std::ssize(graph_.action_)));
@@ -135,6 +136,7 @@ void GraphBuilder::wait_for(int node, Dependency dependency) {
 void GraphBuilder::add_pass(int node) {
   const Action& pass = graph_.action(node);
   const int lane = graph_.lane_of(node);
+  add_turns(node);
   if (pass.op != Op::kForward)
     wait_for(node, {.from = pass_at(lane, Op::kForward, pass.chunk, pass.microbatch)});
   if (pass.op == Op::kBackwardWeight) {
@@ -200,11 +202,25 @@ void GraphBuilder::add_message(int node, const Action& receive) {
   }
 }
 
+/// A pass waits for the turns that come before it, behind the last pass.
+void GraphBuilder::add_turns(int node) {
+  const int lane = graph_.lane_of(node);
+  for (int turn = node - 1; turn >= graph_.first_node(lane) && !is_pass(graph_.action(turn).op);
+       --turn) {
+    if (graph_.action(turn).op != Op::kReceiveTurn) continue;
+    const Link& link = links_[key_of(lane, graph_.action(turn), graph_.action(turn).peer)];
+    const int number = place_on_link_[{turn, &link}];
+    wait_for(node, {.from = number < std::ssize(link.sends) ? link.sends[number]
+                                                            : Dependency::kNever});
+  }
+}
+
 /// A send waits until the link has a free buffer.
 void GraphBuilder::add_send(int node) {
   const Action& send = graph_.action(node);
   const int lane = graph_.lane_of(node);
-  if (stream_of(send.op) == Stream::kFeatures && map_.goes_in_one_batch(send.peer)) return;
+  if (is_turn(send.op)) return;
+  if (stream_of(send.op) == Stream::kFeatures && map_.is_of_colocated(send.peer)) return;
   for (const FarEnd& far : far_ends_of(map_, lane, send)) {
     const int far_lane = stream_of(send.op) == Stream::kFeatures ? far.lane : send.peer;
     const Link& link = links_[key_of(lane, send, far_lane)];

@@ -25,7 +25,7 @@ struct BlockedLane {
 };
 
 /// Every wait of a schedule, of passes or lowered: data, messages in the order of their link,
-/// occupied send buffers, and the meetings of replicas for reductions and of all lanes for the
+/// occupied send buffers, turns of lanes on the same ranks, and the meetings of replicas for reductions and of all lanes for the
 /// step.
 ///
 /// owns:   nothing of the schedule, which must outlive it

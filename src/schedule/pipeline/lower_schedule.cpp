@@ -19,7 +19,7 @@ class LaneLowering {
     std::map<int, std::size_t> last_weight;  // by chunk
     std::size_t place = 0;
     for (const Action& pass : passes) {
-      TRIB_CHECK(is_pass(pass.op), .what = "schedule: list is lowered already",
+      TRIB_CHECK(is_pass(pass.op) || is_turn(pass.op), .what = "schedule: list is lowered already",
                  .where = map.describe(lane), .found = to_text(pass));
       transfers_.push_back(transfers_of(map, lane, pass));
       for (const Action& receive : transfers_.back().receives)

@@ -5,7 +5,8 @@
 namespace tributary::schedule {
 
 /// Max messages in flight on one link: between two lanes in one direction, for activations or for
-/// gradients; or along an edge. An edge that carries one batch has buffers for all of it.
+/// gradients; or along an edge. An edge of a colocated module has buffers for the whole step, and
+/// posts its receives at once where it carries one batch.
 struct Buffers {
   int receive = 2;  // posted and not yet used by a pass
   int send = 2;     // sent and not yet received; the next one waits

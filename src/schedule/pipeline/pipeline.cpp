@@ -90,6 +90,20 @@ void PipelineMap::check_colocated() {
                  .where = module.name,
                  .expected = str("an edge to ", pipeline_.modules[flow_.back()].name, " alone"));
     colocated_ = index;
+    if (module.takes_turns) check_turns(index);
+  }
+}
+
+void PipelineMap::check_turns(int index) const {
+  const PipelineModule& module = pipeline_.modules[index];
+  for (int replica = 0; replica < module.replicas; ++replica) {
+    const std::vector<int> beside =
+        lanes_beside(lane_of({.module = index, .replica = replica, .stage = 0}));
+    TRIB_REQUIRE(std::ranges::all_of(
+                     beside, [&](int lane) { return at(lane).stage == at(beside.front()).stage; }),
+                 .what = "schedule: lane that takes turns lies on ranks of several stages",
+                 .where = str(module.name, " replica ", replica),
+                 .expected = str("ranks of one stage of ", pipeline_.modules[flow_.back()].name));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "config/pipeline_order.h"
 #include "schedule/order/action.h"
 #include "schedule/order/order_shape.h"
+#include "schedule/pass_groups.h"
 
 namespace tributary::schedule {
 
@@ -22,6 +23,8 @@ struct PipelineModule {
   int passes = 0;                     // of a colocated module, which shares the ranks of the one
                                       // it feeds: microbatches that have input; the others are
                                       // empty. 0: ranks of its own
+  bool takes_turns = false;           // of a colocated module: each of its lanes lies on ranks of
+                                      // one stage, and its passes run among those of the backbone
   std::vector<bool> trains = {};      // [virtual stages]; empty: all
   std::vector<PassTimes> times = {};  // [virtual stages], for orders fitted to times; empty: equal
   Bytes boundary = {};                // sent from a virtual stage for each microbatch
@@ -32,6 +35,9 @@ struct PipelineModule {
   [[nodiscard]] int passes_of(int microbatches) const {
     return is_colocated() ? std::min(passes, microbatches) : microbatches;
   }
+  /// Which microbatches a pass of a colocated module covers. Its forward is at the first of them in
+  /// the lists and its backward at the last; the others are empty.
+  [[nodiscard]] PassGroups groups_of(int microbatches) const { return {passes, microbatches}; }
   [[nodiscard]] bool has_weights_of(int virtual_stage) const {
     return trains.empty() || trains[virtual_stage];
   }
@@ -84,11 +90,19 @@ class PipelineMap {
   [[nodiscard]] bool is_colocated(int lane) const {
     return colocated_ >= 0 && at(lane).module == colocated_;
   }
-  /// Whether an edge carries one batch: features of a colocated module and their gradients. None is
-  /// used before all are there, of every microbatch from every replica, so that one lane of a rank
-  /// is finished before the other begins.
-  [[nodiscard]] bool goes_in_one_batch(int edge) const {
+  /// Whether lanes on the same ranks take turns, by TS and TR in their lists.
+  [[nodiscard]] bool takes_turns() const {
+    return colocated_ >= 0 && pipeline_.modules[colocated_].takes_turns;
+  }
+  /// Whether an edge carries features of a colocated module and their gradients.
+  [[nodiscard]] bool is_of_colocated(int edge) const {
     return edge >= 0 && pipeline_.modules[pipeline_.edges[edge].from].is_colocated();
+  }
+  /// Whether such an edge carries one batch, where lanes take no turns: none of it is used before
+  /// all is there, of every microbatch from every replica, so that one lane of a rank is finished
+  /// before the other begins.
+  [[nodiscard]] bool goes_in_one_batch(int edge) const {
+    return is_of_colocated(edge) && !takes_turns();
   }
 
   [[nodiscard]] int virtual_stage(int module, int stage, int chunk) const;
@@ -110,6 +124,7 @@ class PipelineMap {
  private:
   void check_modules() const;
   void check_colocated();
+  void check_turns(int index) const;
   void order_modules();
   void find_backwards();
 
@@ -133,7 +148,8 @@ struct Schedule {
 /// Lists the passes of every lane. The backbone follows its order. A module in front of it is ahead
 /// as far as the backbone needs (1f1b, or zb_h1 with the backward split), and only runs forwards if
 /// nothing in it needs gradients. A colocated module runs all forwards before the backbone's first
-/// pass and all backwards after its last. Passes that frozen layers do not need are left out.
+/// pass and all backwards after its last, or takes turns with it (take_turns). Passes that frozen
+/// layers do not need are left out.
 ///
 /// errors: Fault::kInput when an order cannot be made for its module, or postpones weight gradients
 ///         into the backward of a colocated module

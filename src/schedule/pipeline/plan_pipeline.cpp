@@ -34,6 +34,14 @@ PipelineModule chain_of(const ModulePlan& plan) {
   return module;
 }
 
+/// Whether all ranks that meet within a pass of a colocated module lie on one stage of the
+/// backbone: those that share a pass, and those that hold shards.
+bool meets_within_a_stage(const ModulePlan& colocated, const ModulePlan& backbone) {
+  const config::MeshShape& mesh = colocated.mesh;
+  const std::int64_t of_stage = std::ssize(backbone.ranks) / backbone.mesh.pp;
+  return of_stage % (mesh.dp_shard * mesh.cp * mesh.ulysses * mesh.tp) == 0;
+}
+
 /// The index of the chain that runs a module; an inline one runs in the backbone's.
 int chain_index(const Pipeline& pipeline, const Plan& plan, const std::string& name) {
   const std::string chain = is_chain(*plan.find(name)) ? name : "backbone";
@@ -50,6 +58,8 @@ Pipeline pipeline_of(const Plan& plan) {
   for (const ModulePlan& module : plan.modules) {
     require_whole_ranks(module);
     if (is_chain(module)) pipeline.modules.push_back(chain_of(module));
+    if (module.placement == Placement::kColocated && module.passes > 1)
+      pipeline.modules.back().takes_turns = meets_within_a_stage(module, *plan.find("backbone"));
   }
   const int backbone = chain_index(pipeline, plan, "backbone");
   for (const ModulePlan& module : plan.modules)

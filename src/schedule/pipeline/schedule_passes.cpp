@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "schedule/order/all_orders.h"
 #include "schedule/pipeline/pipeline.h"
+#include "schedule/pipeline/take_turns.h"
 
 namespace tributary::schedule {
 namespace {
@@ -164,6 +165,7 @@ Schedule schedule_passes(const Pipeline& pipeline) {
   // From the backbone to the front: a module is ahead as far as the next modules need.
   for (auto module = map.flow().rbegin(); module != map.flow().rend(); ++module)
     ModuleSchedule(map, *module, schedule).fill();
+  if (map.takes_turns()) take_turns(map, schedule);
   return schedule;
 }
 

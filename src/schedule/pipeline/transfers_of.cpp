@@ -104,6 +104,10 @@ Op far_op(Op op) {
       return Op::kReceiveFeatureGradients;
     case Op::kReceiveFeatureGradients:
       return Op::kSendFeatureGradients;
+    case Op::kSendTurn:
+      return Op::kReceiveTurn;
+    case Op::kReceiveTurn:
+      return Op::kSendTurn;
     default:
       TRIB_RAISE(Fault::kBug, .what = "schedule: action is no transfer",
                  .found = std::string(name_of(op)));
@@ -138,6 +142,12 @@ PassTransfers transfers_of(const PipelineMap& map, int lane, const Action& pass)
 std::vector<FarEnd> far_ends_of(const PipelineMap& map, int lane, const Action& transfer) {
   if (is_along_edge(transfer.op)) return far_ends_of_edge(map, transfer);
   const Op op = far_op(transfer.op);
+  if (is_turn(op)) {
+    Action far = transfer;
+    far.op = op;
+    far.peer = lane;
+    return {{transfer.peer, far}};
+  }
   const Lane of = map.at(lane);
   const bool is_upstream =
       transfer.op == Op::kReceiveActivation || transfer.op == Op::kSendGradient;

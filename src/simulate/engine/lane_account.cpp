@@ -115,6 +115,13 @@ class LaneClock {
     clock_ = until;
   }
 
+  /// Behind the work of the other module on its ranks, a turn waits for what that one waits for.
+  [[nodiscard]] TimeUse reason_of(Op send) const {
+    if (send != Op::kSendTurn) return wait_of(send);
+    return program_.map().is_colocated(lane_) ? TimeUse::kWaitFeatureGradients
+                                              : TimeUse::kWaitFeatures;
+  }
+
   /// Accounts for waiting, in order of arrival: until a message begins, the sender is late.
   void wait_for_messages(int action) {
     std::vector<int> messages;
@@ -125,7 +132,7 @@ class LaneClock {
     });
     for (const int message : messages) {
       const Channel& channel = program_.channel_of(message);
-      spend_until(times_.messages[message].begun(), wait_of(channel.op));
+      spend_until(times_.messages[message].begun(), reason_of(channel.op));
       spend_until(times_.messages[message].arrived, TimeUse::kTransfer);
     }
   }

@@ -16,7 +16,8 @@ struct FoldedPipeline {
   schedule::Pipeline pipeline;
   ReplicaFolding folding;
 };
-/// Folds all replicas of each module into one where `all_equal`; otherwise folds nothing.
+/// Folds all replicas of each module into one where `all_equal`, those that take turns with the
+/// backbone into one for each of its stages; otherwise folds nothing.
 [[nodiscard]] FoldedPipeline fold_replicas(const schedule::Pipeline& pipeline, bool all_equal);
 
 }  // namespace tributary::simulate

@@ -36,10 +36,8 @@ class StepLoading {
       cost::StageCost cost;
       cost::StageFlops flops;
       for (std::size_t i = 0; i < microbatches.size(); ++i) {
-        if (is_left_out(of.module, i)) {
-          cost = {};
-          flops = {};
-        } else if (i == 0 || microbatches[i] != microbatches[i - 1]) {
+        if (is_left_out(of.module, i)) break;
+        if (i == 0 || microbatches[i] != microbatches[i - 1]) {
           cost = costs_.cost(of.module, at, microbatches[i]);
           flops = costs_.flops(of.module, at, microbatches[i]);
         }
@@ -50,18 +48,29 @@ class StepLoading {
     }
   }
 
-  /// A colocated module takes all input in its first passes; later ones do not exist.
+  /// A colocated module has fewer passes than there are microbatches.
   [[nodiscard]] bool is_left_out(int module, std::size_t microbatch) const {
     const schedule::Pipeline& pipeline = program_.pipeline();
     return static_cast<int>(microbatch) >=
            pipeline.modules[module].passes_of(pipeline.microbatches);
   }
 
+  /// The microbatch of a lane's list at which it runs the forward, or backward, of its `pass`.
+  [[nodiscard]] int place_of(int lane, StepProgram::Pass kind, int pass) const {
+    const schedule::PipelineModule& module =
+        program_.pipeline().modules[program_.map().at(lane).module];
+    if (!module.is_colocated()) return pass;
+    const schedule::PassGroups groups = module.groups_of(program_.pipeline().microbatches);
+    return static_cast<int>(kind == StepProgram::Pass::kForward ? groups.first_of(pass)
+                                                                : groups.first_of(pass + 1) - 1);
+  }
+
   void load_passes(int lane, int chunk, int microbatch, const cost::StageCost& cost,
                    LoadedStep& loaded) const {
     using Pass = StepProgram::Pass;
     for (const Pass pass : {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient}) {
-      const int action = program_.pass_at(lane, pass, chunk, microbatch);
+      const int action =
+          program_.pass_at(lane, pass, chunk, place_of(lane, pass, microbatch));
       if (action < 0) continue;
       loaded.pass_costs[action] = cost;
       Nanoseconds compute = cost.weight_gradient;
@@ -116,6 +125,7 @@ class StepLoading {
   /// edge; its gradients are as large and come back likewise, those of a colocated module with each
   /// microbatch of the backbone.
   void load_messages(int action, LoadedStep& loaded) const {
+    if (schedule::is_turn(program_.action(action).op)) return;  // nothing is sent
     for (const int message : program_.messages_of(action)) {
       const Channel& channel = program_.channels()[program_.messages()[message].channel];
       const bool is_gradient =
@@ -132,6 +142,8 @@ class StepLoading {
       std::int64_t bytes = loaded.pass_costs[pass].boundary.count;
       if (is_gradient && program_.map().goes_in_one_batch(channel.edge))
         bytes = mean_boundary(giver, loaded);
+      else if (program_.map().is_of_colocated(channel.edge) && program_.map().takes_turns())
+        bytes = part_of_pass(giver, at_giver.microbatch, loaded);
       if (channel.edge >= 0) {
         const std::int64_t takers =
             program_.pipeline().modules[program_.map().at(taker).module].replicas;
@@ -139,6 +151,20 @@ class StepLoading {
       }
       loaded.load.bytes[message] = {bytes};
     }
+  }
+  /// What a microbatch takes of a pass of a colocated module.
+  [[nodiscard]] std::int64_t part_of_pass(int lane, int microbatch,
+                                          const LoadedStep& loaded) const {
+    const schedule::PassGroups groups =
+        program_.pipeline().modules[program_.map().at(lane).module].groups_of(
+            program_.pipeline().microbatches);
+    const std::int64_t pass = groups.pass_of(microbatch);
+    const auto first = static_cast<int>(groups.first_of(pass));
+    const std::int64_t all =
+        loaded.pass_costs[program_.pass_at(lane, StepProgram::Pass::kForward, 0, first)]
+            .boundary.count;
+    const std::int64_t parts = groups.first_of(pass + 1) - first;
+    return (all + parts - 1) / parts;
   }
   [[nodiscard]] std::int64_t mean_boundary(int lane, const LoadedStep& loaded) const {
     std::int64_t all = 0;

@@ -62,7 +62,7 @@ class SharedRanks {
       : plan_(plan), program_(program), folding_(folding) {}
 
   [[nodiscard]] bool has_lane_of(const Channel& channel) const {
-    return program_.map().goes_in_one_batch(channel.edge);
+    return program_.map().is_of_colocated(channel.edge);
   }
   [[nodiscard]] std::size_t level(const config::Cluster& cluster,
                                   const std::vector<std::int64_t>& ranks,
@@ -168,7 +168,7 @@ Network network_of(const config::Plan& plan, const config::Cluster& cluster,
   Ports ports(network);
   const SharedRanks shared(plan, program, folding);
   for (const Channel& channel : program.channels()) {
-    if (shared.stays(channel)) {
+    if (shared.stays(channel) || channel.op == schedule::Op::kSendTurn) {
       network.routes.emplace_back();
       continue;
     }

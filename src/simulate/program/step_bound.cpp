@@ -1,6 +1,8 @@
 #include "simulate/program/step_bound.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "simulate/program/step_chains.h"
 
@@ -88,15 +90,24 @@ class Bounds {
 
   /// 0 for a lane without passes. A lane ahead may work at any time, so only its passes count.
   [[nodiscard]] Nanoseconds work_of(int lane) const {
+    Nanoseconds most = work_of(std::span(&lane, 1));
+    if (program_.map().takes_turns())
+      for (const int beside : program_.map().lanes_beside(lane))
+        most = std::max(most, work_of(std::array{lane, beside}));
+    return most;
+  }
+  /// Of lanes on one rank.
+  [[nodiscard]] Nanoseconds work_of(std::span<const int> lanes) const {
     Nanoseconds before = kUnbounded;
     Nanoseconds after = kUnbounded;
     Nanoseconds work;
-    for_passes(lane, [&](int pass) {
-      before = std::min(before, chains_.before(pass));
-      after = std::min(after, chains_.after(pass));
-      work += load_.duration[pass];
-    });
-    if (chains_.is_ahead(lane) || work == Nanoseconds{}) return work;
+    for (const int lane : lanes)
+      for_passes(lane, [&](int pass) {
+        before = std::min(before, chains_.before(pass));
+        after = std::min(after, chains_.after(pass));
+        work += load_.duration[pass];
+      });
+    if (chains_.is_ahead(lanes.front()) || work == Nanoseconds{}) return work;
     return before + work + after;
   }
 
@@ -106,6 +117,7 @@ class Bounds {
     const Bytes bytes = load_.bytes_of(program_, message);
     if (route.links.empty() || route.bytes_per_ns <= 0 || bytes.count == 0) return;
     if (of.send < 0 || of.receive < 0 || chains_.is_ahead(program_.lane_of(of.send))) return;
+    if (program_.channel_of(message).op == schedule::Op::kSendTurn) return;  // no pass gives it
     const int giver = chains_.giver_of(message);
     const int user = program_.user_of(message);
     if (giver < 0) return;

@@ -99,6 +99,28 @@ void StepChains::order_passes() {
       });
 }
 
+/// Microbatches that a colocated module runs at once: the first forward does the work of all, and
+/// the last backward, which waits for the gradients of all.
+template <class Visit>
+void StepChains::for_same_pass(int pass, const Visit& visit) const {
+  const int lane = program_.lane_of(pass);
+  if (!program_.map().is_colocated(lane)) return;
+  const schedule::Action& action = program_.action(pass);
+  const schedule::Pipeline& pipeline = program_.pipeline();
+  const schedule::PassGroups groups =
+      pipeline.modules[program_.map().colocated()].groups_of(pipeline.microbatches);
+  const std::int64_t group = groups.pass_of(action.microbatch);
+  const auto first = static_cast<int>(groups.first_of(group));
+  const auto last = static_cast<int>(groups.first_of(group + 1)) - 1;
+  const auto see = [&](StepProgram::Pass kind, int microbatch) {
+    const int other = program_.pass_at(lane, kind, action.chunk, microbatch);
+    if (other >= 0 && other != pass) visit(other, Nanoseconds{});
+  };
+  if (action.op == schedule::Op::kForward) return see(StepProgram::Pass::kForward, first);
+  for (int i = first; action.microbatch == last && i < last; ++i)
+    see(StepProgram::Pass::kInputGradient, i);
+}
+
 /// Calls visit(pass before, time between) for each pass that a pass depends on.
 template <class Visit>
 void StepChains::for_needs(int pass, const Visit& visit) const {
@@ -113,6 +135,7 @@ void StepChains::for_needs(int pass, const Visit& visit) const {
   const bool forward = action.op == schedule::Op::kForward;
   const auto kind = forward ? StepProgram::Pass::kForward : StepProgram::Pass::kInputGradient;
   if (!forward) here(StepProgram::Pass::kForward, action.chunk);
+  for_same_pass(pass, visit);
   const schedule::PipelineMap& map = program_.map();
   const Lane of = map.at(lane);
   const int before = map.virtual_stage(of.module, of.stage, action.chunk) + (forward ? -1 : 1);
@@ -121,6 +144,7 @@ void StepChains::for_needs(int pass, const Visit& visit) const {
     here(kind, map.position_of(of.module, before).chunk);
   for (const int message : program_.messages_of(pass)) {
     if (program_.messages()[message].send < 0) continue;
+    if (program_.channel_of(message).op == schedule::Op::kSendTurn) continue;  // of this order only
     const int far = giver_of(message);
     if (far >= 0) visit(far, travel(message));
   }

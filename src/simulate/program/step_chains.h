@@ -42,6 +42,8 @@ class StepChains {
   void find_meetings();
   void order_passes();
   template <class Visit>
+  void for_same_pass(int pass, const Visit& visit) const;
+  template <class Visit>
   void for_needs(int pass, const Visit& visit) const;
   [[nodiscard]] Nanoseconds travel(int message) const;
   [[nodiscard]] Nanoseconds least_travel(int channel) const;

@@ -175,12 +175,21 @@ std::vector<StepProgram::MessageEnd> StepProgram::number_ends() {
 int StepProgram::user_of(int message) const {
   const int receive = messages_[message].receive;
   const Action& action = actions_[receive];
+  if (action.op == Op::kReceiveTurn) return next_pass(receive);
   const bool forward = action.op == Op::kReceiveActivation || action.op == Op::kReceiveFeatures;
   const int pass = pass_at(lane_of_[receive], forward ? Pass::kForward : Pass::kInputGradient,
                            action.chunk, action.microbatch);
   TRIB_CHECK(pass >= 0, .what = "simulate: receive that no pass uses",
              .where = map_->describe(lane_of_[receive]), .found = to_text(action));
   return pass;
+}
+
+int StepProgram::next_pass(int action) const {
+  const int lane = lane_of_[action];
+  const int end = first_action_[lane + 1];
+  while (action < end && kind_[action] != StepKind::kPass) ++action;
+  TRIB_CHECK(action < end, .what = "simulate: turn without a pass", .where = map_->describe(lane));
+  return action;
 }
 
 /// The first pass of its chunk that reads features, or their gradients.
@@ -197,7 +206,9 @@ void StepProgram::find_messages() {
   const std::vector<MessageEnd> ends = number_ends();
   for (Channel& channel : channels_)
     channel.send_buffers =
-        map_->goes_in_one_batch(channel.edge) ? std::max(1, channel.messages) : buffers_.send;
+        map_->is_of_colocated(channel.edge) || channel.op == Op::kSendTurn
+            ? std::max(1, channel.messages)
+            : buffers_.send;
   for (const auto& [action, channel, number] : ends) {
     Message& message = messages_[channels_[channel].first_message + number];
     message.channel = channel;

@@ -116,6 +116,7 @@ class StepProgram {
   };
   std::vector<MessageEnd> number_ends();
   [[nodiscard]] int first_user_of(int receive) const;
+  [[nodiscard]] int next_pass(int action) const;  // of its lane
   void find_messages();
   void find_meetings();
   void order_meetings();

@@ -182,26 +182,26 @@ void deal_round(std::span<const SampleSize> samples, std::vector<int> members, c
   }
 }
 
-void deal_passes(std::span<const SampleSize> samples, cost::Media media, int passes,
+void deal_passes(std::span<const SampleSize> samples, const std::vector<std::vector<int>>& rounds,
+                 cost::Media media, int passes,
                  std::vector<std::vector<cost::MicrobatchShape>>& replicas) {
-  std::vector<int> order(samples.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return samples[a].units(media) > samples[b].units(media); });
+  const schedule::PassGroups groups(passes, std::ssize(rounds));
   using Load = std::tuple<std::int64_t, int, std::size_t>;  // media, samples, replica
   std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
   for (std::size_t replica = 0; replica < replicas.size(); ++replica) least.push({0, 0, replica});
-  for (const int sample : order) {
-    const auto [load, count, replica] = least.top();
-    least.pop();
-    std::vector<cost::MicrobatchShape>& own = replicas[replica];
-    const auto last = own.begin() + std::min<std::ptrdiff_t>(passes, std::ssize(own));
-    const auto pass = std::min_element(own.begin(), last, [&](const auto& a, const auto& b) {
-      return std::pair(a.of(media).tokens, a.backbone.sequences) <
-             std::pair(b.of(media).tokens, b.backbone.sequences);
+  for (std::int64_t pass = 0; pass < groups.passes; ++pass) {
+    std::vector<int> order;
+    for (std::int64_t round = groups.first_of(pass); round < groups.first_of(pass + 1); ++round)
+      order.insert(order.end(), rounds[round].begin(), rounds[round].end());
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return samples[a].units(media) > samples[b].units(media);
     });
-    add_sample(*pass, samples[sample]);
-    least.push({load + samples[sample].units(media), count + 1, replica});
+    for (const int sample : order) {
+      const auto [load, count, replica] = least.top();
+      least.pop();
+      add_sample(replicas[replica][pass], samples[sample]);
+      least.push({load + samples[sample].units(media), count + 1, replica});
+    }
   }
 }
 
@@ -252,7 +252,8 @@ StepShapes deal_samples(const schedule::Pipeline& pipeline, std::span<const cost
   for (std::size_t module = 0; module < shapes.size(); ++module) {
     if (module == backbone) continue;
     if (pipeline.modules[module].is_colocated()) {
-      deal_passes(samples, media[module], pipeline.modules[module].passes, shapes[module]);
+      deal_passes(samples, rounds, media[module], pipeline.modules[module].passes,
+                  shapes[module]);
       continue;
     }
     for (int round = 0; round < microbatches; ++round)
@@ -269,9 +270,9 @@ cost::MicrobatchShape shape_of(const SampleSize& sample) {
 
 bool deals_evenly(const schedule::Pipeline& pipeline, std::int64_t samples) {
   return std::all_of(pipeline.modules.begin(), pipeline.modules.end(), [&](const auto& module) {
-    const std::int64_t takers =
-        std::int64_t{1} * module.replicas * (module.is_colocated() ? 1 : pipeline.microbatches);
-    return samples % takers == 0;
+    const int passes = module.passes_of(pipeline.microbatches);
+    return samples % (std::int64_t{passes} * module.replicas) == 0 &&
+           pipeline.microbatches % passes == 0;
   });
 }
 
@@ -286,7 +287,10 @@ StepShapes equal_microbatches(const schedule::Pipeline& pipeline,
                                         sample);
       shapes.push_back({std::vector<cost::MicrobatchShape>(
           static_cast<std::size_t>(pipeline.microbatches), empty_shape())});
-      deal_passes(own, media[index], module.passes, shapes.back());
+      std::vector<std::vector<int>> rounds(static_cast<std::size_t>(pipeline.microbatches));
+      for (std::size_t i = 0; i < own.size(); ++i)
+        rounds[i * rounds.size() / own.size()].push_back(static_cast<int>(i));
+      deal_passes(own, rounds, media[index], module.passes, shapes.back());
       continue;
     }
     cost::MicrobatchShape shape = empty_shape();

@@ -45,9 +45,7 @@ Executor::LaneState Executor::state_of(int lane) const {
   const auto& module = run_.pipeline.modules[static_cast<std::size_t>(state.module)];
   state.is_backbone = lane == run_.backbone;
   state.layout = state.is_backbone ? &model_.layout() : &model_.encoder_layouts().at(run_.encoder);
-  const auto rounds = std::max<std::int64_t>(1, std::ssize(options_.media));
-  state.passes =
-      module.passes_of(module.is_colocated() ? static_cast<int>(rounds) : options_.microbatches);
+  if (module.is_colocated()) state.groups.emplace(module.passes, std::ssize(options_.media));
   state.own = stages_of_rank(*state.layout);
   const std::vector<int>& into = map_.edges_into(state.module);
   TRIB_CHECK(into.size() <= 1, .what = "train: module takes features along several edges",
@@ -110,15 +108,26 @@ void Executor::tell_of_last_backward(std::span<const LaneAction> actions, std::s
     here_->layout->chain->begin_last_backward(here_->own[static_cast<std::size_t>(action.chunk)]);
 }
 
+std::optional<int> Executor::pass_of(const schedule::Action& action) const {
+  if (!here_->groups || action.op == Op::kReduceGradients) return action.microbatch;
+  const schedule::PassGroups& groups = *here_->groups;
+  const std::int64_t pass = groups.pass_of(action.microbatch);
+  const bool is_last = pass + 1 == groups.passes ? action.microbatch + 1 == options_.microbatches
+                                                 : groups.pass_of(action.microbatch + 1) > pass;
+  const bool is_here =
+      is_backward(action.op) ? is_last : action.microbatch == groups.first_of(pass);
+  return is_here ? std::optional(static_cast<int>(pass)) : std::nullopt;
+}
+
 void Executor::do_action(const LaneAction& lane_action) {
   action_ = lane_action;
   const schedule::Action& action = action_.action;
+  const std::optional<int> pass = pass_of(action);
+  if (!pass) return;
   const int stage = here_->own[static_cast<std::size_t>(action.chunk)];
-  const Place here{here_->module, stage, action.microbatch};
-  const Place before{here_->module, stage - 1, action.microbatch};
-  const Place after{here_->module, stage + 1, action.microbatch};
-  const bool is_empty = action.microbatch >= here_->passes;  // of a colocated module
-  if (is_empty && action.op != Op::kReduceGradients && action.op != Op::kOptimizerStep) return;
+  const Place here{here_->module, stage, *pass};
+  const Place before{here_->module, stage - 1, *pass};
+  const Place after{here_->module, stage + 1, *pass};
   switch (action.op) {
     case Op::kForward:
       return forward(here);
@@ -139,13 +148,13 @@ void Executor::do_action(const LaneAction& lane_action) {
     case Op::kReceiveGradient:
       return post_receive(Passed::kGradient, after, here);
     case Op::kSendFeatures:
-      return features_.send(action.peer, action.microbatch, give(Passed::kActivation, here));
+      return features_.send(action.peer, *pass, give(Passed::kActivation, here));
     case Op::kReceiveFeatures:
-      return features_.expect(action.peer, action.microbatch);
+      return features_.expect(action.peer, *pass);
     case Op::kSendFeatureGradients:
-      return features_.send_gradient(action.peer, action.microbatch, give(Passed::kGradient, here));
+      return features_.send_gradient(action.peer, *pass, give(Passed::kGradient, here));
     case Op::kReceiveFeatureGradients:
-      return features_.expect_gradient(action.peer, action.microbatch);
+      return features_.expect_gradient(action.peer, *pass);
     case Op::kHandActivation:
       return hand_over(Passed::kActivation, here, after);
     case Op::kHandGradient:
@@ -153,7 +162,9 @@ void Executor::do_action(const LaneAction& lane_action) {
     case Op::kReduceGradients:
       return reduce_gradients(stage);
     case Op::kOptimizerStep:
-      return;  // after all gradients are complete
+    case Op::kSendTurn:
+    case Op::kReceiveTurn:
+      return;  // after all gradients are complete; turns are the order of the list
   }
 }
 

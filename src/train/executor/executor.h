@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -88,7 +89,8 @@ class Executor {
     const parallel::Layout* layout = nullptr;
     bool is_backbone = true;
     int edge_in = -1;      // into the first stage; -1: none
-    int passes = 0;        // that have input; the later ones of a colocated module are empty
+    // Of a colocated module: which microbatches of its list are one pass.
+    std::optional<schedule::PassGroups> groups = {};
     std::vector<int> own;  // virtual stage of each chunk
 
     [[nodiscard]] bool is_last(int stage) const { return stage + 1 == layout->virtual_stages(); }
@@ -114,6 +116,10 @@ class Executor {
   };
 
   [[nodiscard]] LaneState state_of(int lane) const;
+  /// The pass that an action of a lane belongs to: its microbatch, or the group of those that a
+  /// colocated module runs at once; none where the list only says that it is done already, or yet
+  /// to come.
+  [[nodiscard]] std::optional<int> pass_of(const schedule::Action& action) const;
   void do_action(const LaneAction& action);
   void forward(Place place);
   void backward(Place place, bool puts_weights_off);

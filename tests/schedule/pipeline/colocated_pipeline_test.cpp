@@ -131,8 +131,141 @@ int count_overlaps(const DependencyGraph& graph, const PipelineMap& map, const S
   return overlaps;
 }
 
+/// Vision in `passes` on each rank of a pipeline of `stages`, a rank each.
+Pipeline make_turns(int stages, int microbatches, int passes, bool takes_turns = true) {
+  return {.modules = {{.name = "vision",
+                       .replicas = stages,
+                       .passes = passes,
+                       .takes_turns = takes_turns},
+                      {.name = "backbone", .stages = stages}},
+          .edges = {{.from = 0, .to = 1}},
+          .microbatches = microbatches};
+}
+
+std::string lists_of(const Schedule& schedule, int first, int count) {
+  return to_text(std::span(schedule.lists)
+                     .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+}
+
+TEST(ColocatedPipeline, TakesTurnsWhereThePipelineWaits) {
+  const Schedule schedule = schedule_passes(make_turns(2, 4, 2));
+  // Stage 0 encodes the second half while its first microbatches are on stage 1, which does so
+  // before they come. The first half goes back where stage 0 waits for its last gradient, and on
+  // stage 1 at the end.
+  EXPECT_EQ(lists_of(schedule, 0, 2),
+            "F0.0 F0.1 TS0.0 TR0.0 F0.2 F0.3 TS0.1 TR0.1 BW0.0 BW0.1 TS0.2 TR0.2 BW0.2 BW0.3\n"
+            "F0.0 F0.1 F0.2 F0.3 TS0.0 TR0.0 BW0.0 BW0.1 BW0.2 BW0.3\n");
+  EXPECT_EQ(lists_of(schedule, 2, 2),
+            "TR0.0 F0.0 F0.1 TS0.0 TR0.1 BW0.0 F0.2 BW0.1 F0.3 BW0.2 TS0.1 TR0.2 BW0.3 TS0.2\n"
+            "TR0.0 F0.0 BW0.0 F0.1 BW0.1 F0.2 BW0.2 F0.3 BW0.3 TS0.0\n");
+}
+
+TEST(ColocatedPipeline, EncodesOneGroupAheadWhereNothingWaits) {
+  const Schedule schedule = schedule_passes(make_turns(1, 4, 4));
+  EXPECT_EQ(lists_of(schedule, 0, 1),
+            "F0.0 F0.1 TS0.0 TR0.0 F0.2 TS0.1 TR0.1 BW0.0 F0.3 TS0.2 TR0.2 BW0.1 TS0.3 TR0.3 BW0.2 "
+            "BW0.3\n");
+}
+
+/// The makespan where a pass of the encoder takes as long as `forward` for all its microbatches.
+std::int64_t time_of(Pipeline pipeline, std::int64_t forward) {
+  pipeline.modules[1].times.assign(static_cast<std::size_t>(pipeline.modules[1].stages),
+                                   {{10}, {10}, {10}});
+  const Schedule schedule = lower_schedule(schedule_passes(pipeline), {});
+  require_valid(schedule, {});
+  const PipelineMap map(schedule.pipeline);
+  const DependencyGraph graph(schedule, map, {});
+  const PassGroups groups = pipeline.modules[0].groups_of(pipeline.microbatches);
+  ScheduleCosts costs = costs_of(map);
+  const auto backbone = costs.action;
+  costs.action = [&](int lane, const Action& action) {
+    if (!map.is_colocated(lane) || !is_pass(action.op)) return backbone(lane, action);
+    const std::int64_t pass = groups.pass_of(action.microbatch);
+    if (action.op == Op::kForward)
+      return Nanoseconds{action.microbatch == groups.first_of(pass) ? forward : 0};
+    return Nanoseconds{action.microbatch + 1 == groups.first_of(pass + 1) ? 2 * forward : 0};
+  };
+  return makespan_of(graph, costs).count;
+}
+
+TEST(ColocatedPipeline, IsFasterWithTurnsWhereThePipelineWaits) {
+  for (const int stages : {2, 4})
+    for (const int passes : {2, 4})
+      for (const std::int64_t forward : {4, 10, 40}) {
+        const std::int64_t with = time_of(make_turns(stages, 8, passes), forward);
+        const std::int64_t without = time_of(make_turns(stages, 8, passes, false), forward);
+        EXPECT_LT(with, without) << stages << " stages, " << passes << " passes of " << forward;
+        // At least the first pass is before the pipeline, and the last one goes back behind it.
+        EXPECT_GE(with, 8 * 30 + 3 * passes * forward);
+      }
+  EXPECT_EQ(time_of(make_turns(1, 8, 4), 10), time_of(make_turns(1, 8, 4, false), 10));
+}
+
+TEST(ColocatedPipeline, TakesTurnsInsideOfAStageOnly) {
+  config::Plan plan = make_colocated_plan();
+  const auto takes_turns = [&] {
+    const Pipeline pipeline = pipeline_of(plan);
+    return PipelineMap(pipeline).takes_turns();
+  };
+  EXPECT_FALSE(takes_turns()) << "shards are gathered from both stages in each pass";
+  plan.modules[1].mesh = {.dp_replicate = 12};
+  EXPECT_TRUE(takes_turns());
+  plan.modules[1].mesh = {.dp_replicate = 2, .dp_shard = 3, .tp = 2};
+  EXPECT_TRUE(takes_turns());
+  plan.modules[1].mesh = {.dp_replicate = 3, .tp = 4};
+  EXPECT_FALSE(takes_turns()) << "ranks of one pass lie on both stages";
+  plan.modules[1].mesh = {.dp_replicate = 12};
+  plan.modules[1].passes = 1;
+  EXPECT_FALSE(takes_turns());
+  Pipeline pipeline = make_turns(2, 4, 2);
+  pipeline.modules[0].replicas = 1;
+  EXPECT_THAT([&] { const PipelineMap map(pipeline); },
+              testing::ThrowsMessage<Error>(HasSubstr("lies on ranks of several stages")));
+}
+
+TEST(ColocatedPipeline, ChecksWhoHasTheRanks) {
+  const Schedule schedule = lower_schedule(schedule_passes(make_turns(2, 4, 2)), {});
+  const auto rules_of = [&](const auto& spoil) {
+    Schedule spoilt = schedule;
+    spoil(spoilt.lists);
+    std::vector<Rule> rules;
+    for (const Violation& each : check_schedule(spoilt, {})) rules.push_back(each.rule);
+    return rules;
+  };
+  const auto find = [](ActionList& list, Op op) {
+    return std::ranges::find(list, op, &Action::op);
+  };
+  EXPECT_TRUE(rules_of([](auto&) {}).empty());
+  EXPECT_THAT(rules_of([&](auto& lists) { lists[2].erase(find(lists[2], Op::kReceiveTurn)); }),
+              testing::Contains(Rule::kTurns));
+  EXPECT_THAT(rules_of([&](auto& lists) { lists[0].erase(find(lists[0], Op::kSendTurn)); }),
+              testing::Contains(Rule::kTurns));
+  EXPECT_THAT(rules_of([&](auto& lists) { find(lists[0], Op::kSendTurn)->microbatch = 7; }),
+              testing::Contains(Rule::kTurns));
+  EXPECT_THAT(rules_of([&](auto& lists) { find(lists[0], Op::kSendTurn)->peer = 3; }),
+              testing::Contains(Rule::kTurns));
+}
+
+TEST(ColocatedPipeline, TakesMicrobatchesOfAGroupInTheirOrder) {
+  for (const OrderTraits& traits : all_orders())
+    for (const int stages : {1, 2, 4}) {
+      const Pipeline pipeline = make_pipeline(traits.order, stages, 2 * stages);
+      const Schedule schedule = schedule_passes(pipeline);
+      for (const bool forward : {true, false}) {
+        int next = 0;
+        for (const Action& action : schedule.lists[0]) {
+          const bool counts =
+              forward ? action.op == Op::kForward : gives_input_gradient(action.op);
+          if (!counts || action.chunk != 0) continue;
+          EXPECT_EQ(action.microbatch, next++) << traits.name;
+        }
+      }
+    }
+}
+
 TEST(ColocatedPipeline, NeverComputesTwiceOnARank) {
   int trained = 0;
+  int took_turns = 0;
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     RandomStream random(seed, "colocated");
     const Pipeline pipeline = draw_colocated(random);
@@ -148,8 +281,10 @@ TEST(ColocatedPipeline, NeverComputesTwiceOnARank) {
     }
     const PipelineMap map(passes.pipeline);
     if (map.has_backward(map.colocated(), 0)) ++trained;
+    if (map.takes_turns()) ++took_turns;
   }
   EXPECT_GT(trained, 200);
+  EXPECT_GT(took_turns, 200);
 }
 
 }  // namespace

@@ -79,13 +79,18 @@ inline Pipeline draw_pipeline(RandomStream& random, int most_stages = 6, int mos
 }
 
 /// The same with one more encoder on the ranks of the backbone, whose order has whole backwards
-/// where that trains.
+/// where that trains. Every other one takes turns with the backbone.
 inline Pipeline draw_colocated(RandomStream& random, int most_stages = 5, int most_rounds = 9) {
   Pipeline pipeline = draw_pipeline(random, most_stages, most_rounds);
   const int backbone = static_cast<int>(std::ssize(pipeline.modules)) - 1;
   PipelineModule encoder{.name = "beside"};
   encoder.replicas = static_cast<int>(random.between(1, 6));
   encoder.passes = static_cast<int>(random.between(1, pipeline.microbatches));
+  if (random.below(2) == 0) {
+    encoder.takes_turns = true;  // so its lanes lie within stages
+    encoder.replicas =
+        pipeline.modules[backbone].stages * static_cast<int>(random.between(1, 3));
+  }
   draw_times(random, encoder);
   draw_frozen(random, encoder);
   if (traits_of(pipeline.modules[backbone].order).splits_backward) encoder.trains = {false};
