@@ -82,6 +82,7 @@ TEST(Plan, ReadsBackWhatItWrites) {
   vision.mesh = {.dp_shard = std::ssize(vision.ranks)};
   vision.stages.clear();
   vision.passes = 2;
+  vision.features = FeatureMemory::kHost;
   plan.edges[0].via = EdgeVia::kExchange;
   EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
 }
@@ -186,6 +187,8 @@ TEST(Plan, NamesEveryRuleBetweenKeysThatIsBroken) {
        "colocated module has more passes than microbatches"},
       {R"({"modules": {"vision": {"passes": 2}}})",
        "only a colocated module has passes of its own"},
+      {R"({"modules": {"vision": {"features": "host"}}})",
+       "only features of a colocated module wait on hosts"},
       {R"({"modules": {"vision": {"share_percent": 30}}})", "only a sliced module has a share"},
       {R"({"modules": {"backbone": {"stages": [["0-14"], ["embed", "15-27", "head"]]}}})",
        "embedding is not on the first stage; where: plan.json modules.backbone.stages.1"},

@@ -96,6 +96,7 @@ RunConfig random_config(std::mt19937_64& random) {
       module.pp = 1;
     } else {
       module.passes = 1;
+      module.features = FeatureMemory::kDevice;
     }
     if (module.placement != Placement::kInline) config.parallel.vision_stages = 0;
     if (below(2) == 1) module.dp_shard = {0};

@@ -36,7 +36,8 @@ ModuleSection section_of(const ModulePlan& module) {
           .cp = mesh.cp,
           .ulysses = mesh.ulysses,
           .tp = mesh.tp,
-          .passes = module.passes};
+          .passes = module.passes,
+          .features = module.features};
 }
 
 /// Sets the degrees of the backbone and the places of all other modules.

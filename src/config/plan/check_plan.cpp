@@ -92,6 +92,9 @@ class PlanCheck {
       if (module.passes != 1)
         add(key_of(module, "passes"), "config: only a colocated module has passes of its own",
             str(module.passes), "no such key, or placement colocated");
+      if (module.features != FeatureMemory::kDevice)
+        add(key_of(module, "features"), "config: only features of a colocated module wait on hosts",
+            plan_name_of(module.features), "no such key, or placement colocated");
       return;
     }
     if (backbone_ != nullptr && module.ranks != backbone_->ranks)

@@ -26,6 +26,7 @@ TRIB_PLAN_NAMES(Balance, "none", "lpt", "lpt_2d")
 TRIB_PLAN_NAMES(PlannedSamples, "unknown", "equal", "mixture", "recorded")
 TRIB_PLAN_NAMES(Packing, "none", "online_best_fit", "best_fit_decreasing", "level")
 TRIB_PLAN_NAMES(Offload, "none", "optimizer", "parameters")
+TRIB_PLAN_NAMES(FeatureMemory, "device", "host")
 TRIB_PLAN_NAMES(PipelineOrder, "gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "v_half", "v_min")
 
 #undef TRIB_PLAN_NAMES

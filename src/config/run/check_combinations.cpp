@@ -237,6 +237,7 @@ void check_module(const ModuleSection& module, Checker& check) {
     check.require(holds, section + key,
                   {.what = what, .found = str(key, " ", value), .expected = expected});
   };
+  const bool on_host = module.features == FeatureMemory::kHost;
   if (module.placement == Placement::kInline) {
     const std::string what = "config: key has no effect on an inline module";
     const std::string expected = str(section, "placement separate or colocated, or no such key");
@@ -250,6 +251,7 @@ void check_module(const ModuleSection& module, Checker& check) {
                                      {"tp", module.tp},
                                      {"passes", module.passes}})
       refuse_unless(value == 1, key, what, str(value), expected);
+    refuse_unless(!on_host, "features", what, "host", expected);
   } else if (module.placement == Placement::kColocated) {
     refuse_unless(module.ranks.empty(), "ranks", "config: colocated module lists ranks",
                   write_ranks(module.ranks), "no such key: it runs on the ranks of the backbone");
@@ -258,6 +260,9 @@ void check_module(const ModuleSection& module, Checker& check) {
   } else {
     refuse_unless(module.passes == 1, "passes",
                   "config: only a colocated module has passes of its own", str(module.passes),
+                  str("no such key, or ", section, "placement colocated"));
+    refuse_unless(!on_host, "features",
+                  "config: only features of a colocated module wait on hosts", "host",
                   str("no such key, or ", section, "placement colocated"));
   }
 }

@@ -65,7 +65,8 @@ class Placer {
                                 .placement = section.placement,
                                 .ranks = std::move(ranks),
                                 .mesh = mesh,
-                                .passes = section.passes});
+                                .passes = section.passes,
+                                .features = section.features});
     }
     return places;
   }

@@ -57,9 +57,14 @@ std::vector<Key> keys_of_a_module(const std::string& module) {
                                         .range = kRanks}),
       key<kParallel, kModules, &M::passes>(
           {.path = section + "passes",
-           .meaning = "Passes in which a rank of a colocated module takes its part of a batch; "
-                      "more passes hold less at a time.",
+           .meaning = "Passes in which a rank of a colocated module takes its part of a batch: each "
+                      "encodes the next microbatches, while features of the pass before travel.",
            .range = {1, 1 << 20}}),
+      key<kParallel, kModules, &M::features>(
+          {.path = section + "features",
+           .meaning = "Where features of a colocated module and their gradients wait until they "
+                      "are used: on the `device`, or on the `host`, from which the features of a "
+                      "microbatch come back while the one before it is computed."}),
   };
 }
 

@@ -81,19 +81,45 @@ at::Tensor FeatureExchange::take(int edge, int microbatch) {
   check_turn(edge, microbatch, of.first + of.taken);
   if (of.taken++ == 0) of.arrived = of.rows.take(extract(of.features, edge, microbatch));
   const auto place = static_cast<std::size_t>(microbatch - of.first);
-  const std::int64_t before =
-      std::accumulate(of.kept.begin(), of.kept.begin() + microbatch - of.first, std::int64_t{0});
+  return waits_on_host(edge) ? take_from_host(of, place) : take_part(of, place);
+}
+
+at::Tensor FeatureExchange::take_part(Exchange& of, std::size_t place) {
+  const std::int64_t before = std::accumulate(
+      of.kept.begin(), of.kept.begin() + static_cast<std::ptrdiff_t>(place), std::int64_t{0});
   const at::Tensor taken = of.arrived.narrow(0, before, of.kept[place]);
   if (place + 1 == of.kept.size()) of.arrived = at::Tensor();
   return taken;
 }
 
+at::Tensor FeatureExchange::take_from_host(Exchange& of, std::size_t place) {
+  if (of.kept.size() == 1) return take_part(of, place);
+  at::Tensor taken;
+  if (place == 0) {
+    taken = take_part(of, place).clone();  // a part would keep them all on the device
+    for (std::size_t later = 1; later < of.kept.size(); ++later)
+      of.on_host.keep(take_part(of, later));
+  } else {
+    taken = of.on_host.take(place - 1);
+  }
+  of.on_host.fetch(place);  // of the next microbatch
+  return taken;
+}
+
 void FeatureExchange::send_gradient(int edge, int microbatch, const at::Tensor& gradient) {
   Exchange& of = exchange_of(edge, microbatch);
-  check_turn(edge, microbatch, of.first + static_cast<int>(of.to_return.size()));
-  of.to_return.push_back(gradient);
-  if (of.to_return.size() < of.kept.size()) return;
-  const std::vector<at::Tensor> parts = std::exchange(of.to_return, {});
+  check_turn(edge, microbatch, of.first + of.returned++);
+  if (static_cast<std::size_t>(of.returned) < of.kept.size()) {
+    if (waits_on_host(edge))
+      of.returning.keep(gradient);
+    else
+      of.to_return.push_back(gradient);
+    return;
+  }
+  std::vector<at::Tensor> parts = std::exchange(of.to_return, {});
+  for (std::size_t i = 0; waits_on_host(edge) && i + 1 < of.kept.size(); ++i)
+    parts.push_back(of.returning.take(i));
+  parts.push_back(gradient);
   keep_sent(edge,
             of.rows.send_gradient(parts.size() == 1 ? gradient.contiguous() : at::cat(parts)));
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "train/executor/waiting_rows.h"
 #include "train/placement/run_lanes.h"
 
 namespace tributary::train {
@@ -45,8 +46,11 @@ class FeatureExchange {
     std::optional<parallel::Arriving> features = {};
     std::optional<parallel::Arriving> gradients = {};
     int taken = 0;                           // by how many microbatches
+    int returned = 0;                        // gradients of how many
     at::Tensor arrived = {};                 // features that microbatches take
+    WaitingRows on_host = {};                // or those of all but the first one
     std::vector<at::Tensor> to_return = {};  // gradients of the first microbatches
+    WaitingRows returning = {};              // or on the host
   };
 
   [[nodiscard]] schedule::PassGroups groups(int edge) const;
@@ -54,6 +58,12 @@ class FeatureExchange {
   [[nodiscard]] Exchange& exchange_of(int edge, int microbatch) {
     return exchange(edge, static_cast<int>(groups(edge).pass_of(microbatch)));
   }
+  [[nodiscard]] bool waits_on_host(int edge) const {
+    return run_.edges[static_cast<std::size_t>(edge)].waits_on_host;
+  }
+  /// Takes the features of the `place`-th microbatch of a pass.
+  [[nodiscard]] static at::Tensor take_part(Exchange& of, std::size_t place);
+  [[nodiscard]] static at::Tensor take_from_host(Exchange& of, std::size_t place);
   void keep_sent(int edge, std::vector<mesh::Pending> messages);
   [[nodiscard]] std::int64_t width(int edge) const;
 

@@ -93,7 +93,8 @@ RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes) {
     run.edges.push_back(
         {.encoder = from.name,
          .ranks = edge_of(meshes, from.name),
-         .seats = seats_of(meshes.encoders.at(from.name), meshes.backbone, from.passes)});
+         .seats = seats_of(meshes.encoders.at(from.name), meshes.backbone, from.passes),
+         .waits_on_host = plan.find(from.name)->features == config::FeatureMemory::kHost});
   }
   return run;
 }

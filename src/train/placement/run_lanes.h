@@ -18,6 +18,7 @@ struct FeatureEdge {
   std::string encoder;
   parallel::Edge ranks;
   schedule::MediaSeats seats;
+  bool waits_on_host = false;  // features and gradients do, until they are used
   /// Whether a pass may make the features of several microbatches.
   [[nodiscard]] bool is_colocated() const { return seats.passes > 0; }
   /// Which microbatches get their features from each pass of the encoder, in a step whose first
