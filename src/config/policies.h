@@ -8,6 +8,7 @@ enum class Packing { kNone, kOnlineBestFit, kBestFitDecreasing, kLevel };
 enum class Balance { kNone, kLpt, kLpt2d };
 enum class Offload { kNone, kOptimizer, kParameters };
 enum class FeatureMemory { kDevice, kHost };
+enum class BesideStages { kAll, kFirst };
 enum class Shard { kParameters, kOptimizer };
 enum class Release { kAuto, kAfterForward, kNever };
 enum class ReduceDtype { kFloat32, kSame };

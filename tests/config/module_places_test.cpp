@@ -108,7 +108,7 @@ TEST(ModuleKeys, OfAnInlineModuleMeanNothing) {
   const std::vector<std::pair<std::string, std::string>> keys{
       {"ranks", "2"}, {"pp", "2"},      {"dp_replicate", "2"}, {"dp_shard", "1"},
       {"cp", "2"},    {"ulysses", "2"}, {"tp", "2"},           {"passes", "2"},
-      {"features", "host"}};
+      {"features", "host"}, {"stages", "first"}};
   for (const auto& [key, value] : keys)
     EXPECT_THAT(
         refusal_of(kMinimalRun, {str("parallel.vision.", key, "=", value)}),
@@ -133,6 +133,10 @@ TEST(ModuleKeys, FollowThePlacement) {
                          {"parallel.vision.placement=separate", "parallel.vision.features=host"}),
               HasSubstr("only features of a colocated module wait on hosts; where: command line "
                         "parallel.vision.features; found: features host"));
+  EXPECT_THAT(refusal_of(kMinimalRun,
+                         {"parallel.vision.placement=separate", "parallel.vision.stages=first"}),
+              HasSubstr("only a colocated module lies beside stages; where: command line "
+                        "parallel.vision.stages; found: stages first"));
   EXPECT_THAT(refusal_of(kMinimalRun, {colocated, "parallel.vision_stages=2"}),
               HasSubstr("module is placed in two ways; where: command line "
                         "parallel.vision_stages; found: vision_stages 2, and "

@@ -24,7 +24,7 @@ bool has_first_stages(const Plan& plan) {
          tower->ranks.back() < backbone.ranks.front();
 }
 
-ModuleSection section_of(const ModulePlan& module) {
+ModuleSection section_of(const ModulePlan& module, const ModulePlan& backbone) {
   const MeshShape& mesh = module.mesh;
   const bool is_separate = module.placement == Placement::kSeparate;
   return {.module = module.name,
@@ -37,7 +37,9 @@ ModuleSection section_of(const ModulePlan& module) {
           .ulysses = mesh.ulysses,
           .tp = mesh.tp,
           .passes = module.passes,
-          .features = module.features};
+          .features = module.features,
+          .stages = !is_separate && module.ranks != backbone.ranks ? BesideStages::kFirst
+                                                                   : BesideStages::kAll};
 }
 
 /// Sets the degrees of the backbone and the places of all other modules.
@@ -50,7 +52,7 @@ void set_places(const Plan& plan, ParallelSection& parallel) {
   } else {
     for (ModuleSection& section : parallel.modules)
       if (const ModulePlan* module = plan.find(section.module); module && is_own(*module))
-        section = section_of(*module);
+        section = section_of(*module, *plan.find(kBackboneModule));
   }
   parallel.pp.count = mesh.pp + parallel.vision_stages;
   parallel.dp_replicate.count = mesh.dp_replicate;

@@ -97,9 +97,15 @@ class PlanCheck {
             plan_name_of(module.features), "no such key, or placement colocated");
       return;
     }
-    if (backbone_ != nullptr && module.ranks != backbone_->ranks)
-      add(key_of(module, "ranks"), "config: colocated module is not on the backbone's ranks",
-          write_ranks(module.ranks), write_ranks(backbone_->ranks));
+    if (backbone_ != nullptr) {
+      const std::vector<std::int64_t>& all = backbone_->ranks;
+      const auto of_stage = std::ssize(all) / std::max<std::int64_t>(1, backbone_->mesh.pp);
+      const std::vector<std::int64_t> first(all.begin(), all.begin() + of_stage);
+      if (module.ranks != all && module.ranks != first)
+        add(key_of(module, "ranks"), "config: colocated module is not on the backbone's ranks",
+            write_ranks(module.ranks),
+            str(write_ranks(all), first == all ? "" : ", or of the first stage " + write_ranks(first)));
+    }
     if (module.mesh.pp != 1)
       add(key_of(module, "mesh.pp"), "config: colocated module is cut into stages",
           str(module.mesh.pp), "1: all ranks encode at the same time");

@@ -238,6 +238,7 @@ void check_module(const ModuleSection& module, Checker& check) {
                   {.what = what, .found = str(key, " ", value), .expected = expected});
   };
   const bool on_host = module.features == FeatureMemory::kHost;
+  const bool on_first = module.stages == BesideStages::kFirst;
   if (module.placement == Placement::kInline) {
     const std::string what = "config: key has no effect on an inline module";
     const std::string expected = str(section, "placement separate or colocated, or no such key");
@@ -252,6 +253,7 @@ void check_module(const ModuleSection& module, Checker& check) {
                                      {"passes", module.passes}})
       refuse_unless(value == 1, key, what, str(value), expected);
     refuse_unless(!on_host, "features", what, "host", expected);
+    refuse_unless(!on_first, "stages", what, "first", expected);
   } else if (module.placement == Placement::kColocated) {
     refuse_unless(module.ranks.empty(), "ranks", "config: colocated module lists ranks",
                   write_ranks(module.ranks), "no such key: it runs on the ranks of the backbone");
@@ -264,6 +266,8 @@ void check_module(const ModuleSection& module, Checker& check) {
     refuse_unless(!on_host, "features",
                   "config: only features of a colocated module wait on hosts", "host",
                   str("no such key, or ", section, "placement colocated"));
+    refuse_unless(!on_first, "stages", "config: only a colocated module lies beside stages",
+                  "first", str("no such key, or ", section, "placement colocated"));
   }
 }
 

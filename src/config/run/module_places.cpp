@@ -58,7 +58,8 @@ class Placer {
     for (const ModuleSection& section : parallel_.modules) {
       if (section.placement == Placement::kInline) continue;
       std::vector<std::int64_t> ranks = section.ranks;
-      if (section.placement == Placement::kColocated) ranks = places.ranks;
+      if (section.placement == Placement::kColocated)
+        ranks.assign(places.ranks.begin(), places.ranks.begin() + ranks_beside(section));
       if (ranks.empty()) ranks = take(ranks_of(section));
       const MeshShape mesh = mesh_of(section, std::ssize(ranks));
       places.modules.push_back({.name = section.module,
@@ -98,10 +99,16 @@ class Placer {
     check_product(section);
   }
 
+  /// The number of ranks of the backbone on which a colocated module lies.
+  [[nodiscard]] std::int64_t ranks_beside(const ModuleSection& section) const {
+    return section.stages == BesideStages::kFirst ? backbone_.world() / backbone_.pp
+                                                  : backbone_.world();
+  }
+
   void check_product(const ModuleSection& section) {
     const bool is_colocated = section.placement == Placement::kColocated;
     if (!is_colocated && section.ranks.empty()) return;
-    const std::int64_t ranks = is_colocated ? backbone_.world() : std::ssize(section.ranks);
+    const std::int64_t ranks = is_colocated ? ranks_beside(section) : std::ssize(section.ranks);
     const MeshShape mesh = mesh_of(section, ranks);
     if (mesh.world() == ranks) return;
     const std::int64_t others = mesh.world() / mesh.dp_shard;
@@ -116,7 +123,10 @@ class Placer {
         {.what = "config: degrees of a module do not multiply to its ranks",
          .found = str(describe(mesh), ": ", mesh.world(), " ranks"),
          .expected = str(ranks, " ranks, ",
-                         is_colocated ? "as many as the backbone has" : "as many as it lists"),
+                         !is_colocated ? "as many as it lists"
+                         : section.stages == BesideStages::kFirst
+                             ? "as many as the backbone has on its first stage"
+                             : "as many as the backbone has"),
          .fix = fix});
   }
 

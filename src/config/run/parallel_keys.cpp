@@ -65,6 +65,10 @@ std::vector<Key> keys_of_a_module(const std::string& module) {
            .meaning = "Where features of a colocated module and their gradients wait until they "
                       "are used: on the `device`, or on the `host`, from which the features of a "
                       "microbatch come back while the one before it is computed."}),
+      key<kParallel, kModules, &M::stages>(
+          {.path = section + "stages",
+           .meaning = "Stages of the backbone on whose ranks a colocated module lies: `all`, or "
+                      "the `first` alone."}),
   };
 }
 

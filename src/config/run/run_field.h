@@ -111,6 +111,11 @@ inline const std::vector<std::string>& names_of<FeatureMemory>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<BesideStages>() {
+  static const std::vector<std::string> names{"all", "first"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<DrillFault>() {
   static const std::vector<std::string> names{"none", "kill", "stop", "fail"};
   return names;

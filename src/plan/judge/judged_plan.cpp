@@ -118,12 +118,15 @@ LaneState state_of_lane(const JudgedPlan& plan, int lane) {
 }
 
 /// Bytes that a colocated module gives a rank of the first stage for a mean microbatch: each of its
-/// ranks gives a part, and it has as many ranks as the backbone has on all stages.
+/// ranks gives a part, and it has as many ranks as the backbone has on its stages.
 std::int64_t features_of(const JudgedPlan& plan) {
   const int colocated = plan.program.map().colocated();
   if (colocated < 0) return 0;
-  return plan.load.modules[colocated].mean_boundary *
-         plan.program.pipeline().modules[plan.program.map().flow().back()].stages;
+  const std::vector<schedule::PipelineModule>& modules = plan.program.pipeline().modules;
+  const int stages = modules[colocated].beside_first
+                         ? 1
+                         : modules[plan.program.map().flow().back()].stages;
+  return plan.load.modules[colocated].mean_boundary * stages;
 }
 
 /// Adds the buffers of messages between stages at both ends, the max over replicas.
@@ -166,6 +169,7 @@ std::string name_lists(const schedule::Pipeline& pipeline) {
     name += str(' ', module.name, ' ', static_cast<int>(module.order), ' ', module.stages, ' ',
                 module.chunks, ' ', module.group, ' ', module.replicas, ' ', module.boundary, ' ');
     if (module.is_colocated()) name += 'c';  // its lists do not contain its number of passes
+    if (module.beside_first) name += '1';
     for (const bool trains : module.trains) name += trains ? 't' : 'f';
   }
   return name;

@@ -112,8 +112,11 @@ std::vector<int> PipelineMap::lanes_beside(int lane) const {
   if (colocated_ < 0) return beside;
   const Lane of = at(lane);
   if (of.module != colocated_ && of.module != flow_.back()) return beside;
+  const bool on_first = pipeline_.modules[colocated_].beside_first;
+  if (on_first && of.stage > 0) return beside;
   const auto lanes_of = [&](int module) {
-    return std::int64_t{pipeline_.modules[module].replicas} * pipeline_.modules[module].stages;
+    const PipelineModule& each = pipeline_.modules[module];
+    return std::int64_t{each.replicas} * (on_first ? 1 : each.stages);
   };
   // Each lane has an equal part of the ranks: the n-th of N has those from n / N to (n + 1) / N.
   const auto place_of = [&](const Lane& each) {

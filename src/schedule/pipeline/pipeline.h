@@ -23,6 +23,8 @@ struct PipelineModule {
   int passes = 0;                     // of a colocated module, which shares the ranks of the one
                                       // it feeds: microbatches that have input; the others are
                                       // empty. 0: ranks of its own
+  bool beside_first = false;          // of a colocated module: it lies on the ranks of the first
+                                      // stage alone
   bool takes_turns = false;           // of a colocated module: each of its lanes lies on ranks of
                                       // one stage, and its passes run among those of the backbone
   std::vector<bool> trains = {};      // [virtual stages]; empty: all

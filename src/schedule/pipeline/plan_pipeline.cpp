@@ -34,6 +34,10 @@ PipelineModule chain_of(const ModulePlan& plan) {
   return module;
 }
 
+bool lies_on_first_stage(const ModulePlan& colocated, const ModulePlan& backbone) {
+  return colocated.ranks.size() < backbone.ranks.size();
+}
+
 /// Whether all ranks that meet within a pass of a colocated module lie on one stage of the
 /// backbone: those that share a pass, and those that hold shards.
 bool meets_within_a_stage(const ModulePlan& colocated, const ModulePlan& backbone) {
@@ -58,8 +62,11 @@ Pipeline pipeline_of(const Plan& plan) {
   for (const ModulePlan& module : plan.modules) {
     require_whole_ranks(module);
     if (is_chain(module)) pipeline.modules.push_back(chain_of(module));
-    if (module.placement == Placement::kColocated && module.passes > 1)
-      pipeline.modules.back().takes_turns = meets_within_a_stage(module, *plan.find("backbone"));
+    if (module.placement != Placement::kColocated) continue;
+    const ModulePlan& backbone = *plan.find("backbone");
+    pipeline.modules.back().beside_first = lies_on_first_stage(module, backbone);
+    pipeline.modules.back().takes_turns =
+        module.passes > 1 && meets_within_a_stage(module, backbone);
   }
   const int backbone = chain_index(pipeline, plan, "backbone");
   for (const ModulePlan& module : plan.modules)
