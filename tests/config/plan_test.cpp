@@ -83,6 +83,8 @@ TEST(Plan, ReadsBackWhatItWrites) {
   vision.stages.clear();
   vision.passes = 2;
   vision.features = FeatureMemory::kHost;
+  vision.mesh = {.dp_replicate = std::ssize(vision.ranks)};
+  vision.turns = true;
   plan.edges[0].via = EdgeVia::kExchange;
   EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
 }
@@ -187,6 +189,9 @@ TEST(Plan, NamesEveryRuleBetweenKeysThatIsBroken) {
        "colocated module has more passes than microbatches"},
       {R"({"modules": {"vision": {"passes": 2}}})",
        "only a colocated module has passes of its own"},
+      {R"({"modules": {"vision": {"turns": true}}})", "only a colocated module takes turns"},
+      {R"({"modules": {"vision": {"placement": "colocated", "turns": true}}})",
+       "one pass has nothing to take turns with; where: plan.json modules.vision.turns"},
       {R"({"modules": {"vision": {"features": "host"}}})",
        "only features of a colocated module wait on hosts"},
       {R"({"modules": {"vision": {"share_percent": 30}}})", "only a sliced module has a share"},

@@ -98,6 +98,7 @@ RunConfig random_config(std::mt19937_64& random) {
       module.passes = 1;
       module.features = FeatureMemory::kDevice;
       module.stages = BesideStages::kAll;
+      module.turns = false;
     }
     if (module.placement != Placement::kInline) config.parallel.vision_stages = 0;
     if (below(2) == 1) module.dp_shard = {0};

@@ -37,6 +37,7 @@ ModuleSection section_of(const ModulePlan& module, const ModulePlan& backbone) {
           .ulysses = mesh.ulysses,
           .tp = mesh.tp,
           .passes = module.passes,
+          .turns = module.turns,
           .features = module.features,
           .stages = !is_separate && module.ranks != backbone.ranks ? BesideStages::kFirst
                                                                    : BesideStages::kAll};

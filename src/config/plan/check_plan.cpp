@@ -92,6 +92,9 @@ class PlanCheck {
       if (module.passes != 1)
         add(key_of(module, "passes"), "config: only a colocated module has passes of its own",
             str(module.passes), "no such key, or placement colocated");
+      if (module.turns)
+        add(key_of(module, "turns"), "config: only a colocated module takes turns", "true",
+            "no such key, or placement colocated");
       if (module.features != FeatureMemory::kDevice)
         add(key_of(module, "features"), "config: only features of a colocated module wait on hosts",
             plan_name_of(module.features), "no such key, or placement colocated");
@@ -109,9 +112,27 @@ class PlanCheck {
     if (module.mesh.pp != 1)
       add(key_of(module, "mesh.pp"), "config: colocated module is cut into stages",
           str(module.mesh.pp), "1: all ranks encode at the same time");
+    if (module.turns) check_turns(module);
     if (module.passes > plan_.batch.microbatches)
       add(key_of(module, "passes"), "config: colocated module has more passes than microbatches",
           str(module.passes), str("at most ", plan_.batch.microbatches));
+  }
+
+  /// Ranks of other stages run other passes at a time, so none may wait for them within a pass.
+  void check_turns(const ModulePlan& module) {
+    if (module.passes == 1)
+      add(key_of(module, "turns"), "config: one pass has nothing to take turns with", "passes 1",
+          "2 passes or more, or no turns");
+    if (backbone_ == nullptr) return;
+    const std::int64_t of_stage =
+        std::ssize(backbone_->ranks) / std::max<std::int64_t>(1, backbone_->mesh.pp);
+    const MeshShape& mesh = module.mesh;
+    const std::int64_t meet = mesh.dp_shard * mesh.cp * mesh.ulysses * mesh.tp;
+    if (of_stage % meet != 0)
+      add(key_of(module, "turns"), "config: ranks that meet in a pass lie on several stages",
+          describe(mesh),
+          str("dp_shard x cp x ulysses x tp that divides ", of_stage, ", the ranks of a stage"),
+          "give it more dp_replicate and less dp_shard");
   }
 
   void check_stages(const ModulePlan& module) {

@@ -128,6 +128,7 @@ ModulePlan plan_front(const FrontModule& module, const ModulePlace* place, const
   plan.mesh = place->mesh;
   plan.stages = cut_encoder(module.layers, place->mesh.pp);
   plan.passes = place->passes;
+  plan.turns = place->turns;
   plan.features = place->features;
   return plan;
 }

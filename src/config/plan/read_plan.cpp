@@ -76,6 +76,7 @@ ModulePlan read_module(const std::string& name, ArtifactObject json) {
   module.train = choice<TrainMode>(json, "train", TrainMode::kFull);
   module.share_percent = json.whole("share_percent", 100, {1, 100});
   module.passes = json.whole("passes", 1, kCount);
+  module.turns = json.flag("turns", false);
   module.features = choice<FeatureMemory>(json, "features", FeatureMemory::kDevice);
   json.refuse_unknown();
   return module;

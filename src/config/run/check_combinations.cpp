@@ -253,6 +253,7 @@ void check_module(const ModuleSection& module, Checker& check) {
                                      {"passes", module.passes}})
       refuse_unless(value == 1, key, what, str(value), expected);
     refuse_unless(!on_host, "features", what, "host", expected);
+    refuse_unless(!module.turns, "turns", what, "true", expected);
     refuse_unless(!on_first, "stages", what, "first", expected);
   } else if (module.placement == Placement::kColocated) {
     refuse_unless(module.ranks.empty(), "ranks", "config: colocated module lists ranks",
@@ -262,6 +263,8 @@ void check_module(const ModuleSection& module, Checker& check) {
   } else {
     refuse_unless(module.passes == 1, "passes",
                   "config: only a colocated module has passes of its own", str(module.passes),
+                  str("no such key, or ", section, "placement colocated"));
+    refuse_unless(!module.turns, "turns", "config: only a colocated module takes turns", "true",
                   str("no such key, or ", section, "placement colocated"));
     refuse_unless(!on_host, "features",
                   "config: only features of a colocated module wait on hosts", "host",

@@ -67,6 +67,7 @@ class Placer {
                                 .ranks = std::move(ranks),
                                 .mesh = mesh,
                                 .passes = section.passes,
+                                .turns = section.turns,
                                 .features = section.features});
     }
     return places;

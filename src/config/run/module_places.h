@@ -20,6 +20,7 @@ struct ModulePlace {
   std::vector<std::int64_t> ranks = {};        // ascending; rank i of `mesh` is ranks[i]
   MeshShape mesh = {};
   std::int64_t passes = 1;  // of a colocated module
+  bool turns = false;       // likewise
   FeatureMemory features = FeatureMemory::kDevice;  // likewise
 };
 

@@ -60,6 +60,12 @@ std::vector<Key> keys_of_a_module(const std::string& module) {
            .meaning = "Passes in which a rank of a colocated module takes its part of a batch: each "
                       "encodes the next microbatches, while features of the pass before travel.",
            .range = {1, 1 << 20}}),
+      key<kParallel, kModules, &M::turns>(
+          {.path = section + "turns",
+           .meaning = "Whether the passes of a colocated module run among those of the backbone, "
+                      "first of all where its pipeline waits, in place of before and behind them. "
+                      "It takes two passes or more; ranks that share a pass, or parameters by "
+                      "`dp_shard`, must lie on one stage."}),
       key<kParallel, kModules, &M::features>(
           {.path = section + "features",
            .meaning = "Where features of a colocated module and their gradients wait until they "

@@ -38,14 +38,6 @@ bool lies_on_first_stage(const ModulePlan& colocated, const ModulePlan& backbone
   return colocated.ranks.size() < backbone.ranks.size();
 }
 
-/// Whether all ranks that meet within a pass of a colocated module lie on one stage of the
-/// backbone: those that share a pass, and those that hold shards.
-bool meets_within_a_stage(const ModulePlan& colocated, const ModulePlan& backbone) {
-  const config::MeshShape& mesh = colocated.mesh;
-  const std::int64_t of_stage = std::ssize(backbone.ranks) / backbone.mesh.pp;
-  return of_stage % (mesh.dp_shard * mesh.cp * mesh.ulysses * mesh.tp) == 0;
-}
-
 /// The index of the chain that runs a module; an inline one runs in the backbone's.
 int chain_index(const Pipeline& pipeline, const Plan& plan, const std::string& name) {
   const std::string chain = is_chain(*plan.find(name)) ? name : "backbone";
@@ -63,10 +55,8 @@ Pipeline pipeline_of(const Plan& plan) {
     require_whole_ranks(module);
     if (is_chain(module)) pipeline.modules.push_back(chain_of(module));
     if (module.placement != Placement::kColocated) continue;
-    const ModulePlan& backbone = *plan.find("backbone");
-    pipeline.modules.back().beside_first = lies_on_first_stage(module, backbone);
-    pipeline.modules.back().takes_turns =
-        module.passes > 1 && meets_within_a_stage(module, backbone);
+    pipeline.modules.back().beside_first = lies_on_first_stage(module, *plan.find("backbone"));
+    pipeline.modules.back().takes_turns = module.turns;
   }
   const int backbone = chain_index(pipeline, plan, "backbone");
   for (const ModulePlan& module : plan.modules)

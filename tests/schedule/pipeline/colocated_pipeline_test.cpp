@@ -203,20 +203,25 @@ TEST(ColocatedPipeline, IsFasterWithTurnsWhereThePipelineWaits) {
 
 TEST(ColocatedPipeline, TakesTurnsInsideOfAStageOnly) {
   config::Plan plan = make_colocated_plan();
-  const auto takes_turns = [&] {
+  plan.modules[1].turns = true;
+  const auto refusal = [&] {
+    try {
+      check_plan(plan, "plan.json");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
     const Pipeline pipeline = pipeline_of(plan);
-    return PipelineMap(pipeline).takes_turns();
+    EXPECT_TRUE(PipelineMap(pipeline).takes_turns());
+    return std::string();
   };
-  EXPECT_FALSE(takes_turns()) << "shards are gathered from both stages in each pass";
+  const std::string several = "ranks that meet in a pass lie on several stages";
+  EXPECT_THAT(refusal(), HasSubstr(several)) << "they gather shards in each pass";
   plan.modules[1].mesh = {.dp_replicate = 12};
-  EXPECT_TRUE(takes_turns());
+  EXPECT_EQ(refusal(), "");
   plan.modules[1].mesh = {.dp_replicate = 2, .dp_shard = 3, .tp = 2};
-  EXPECT_TRUE(takes_turns());
+  EXPECT_EQ(refusal(), "");
   plan.modules[1].mesh = {.dp_replicate = 3, .tp = 4};
-  EXPECT_FALSE(takes_turns()) << "ranks of one pass lie on both stages";
-  plan.modules[1].mesh = {.dp_replicate = 12};
-  plan.modules[1].passes = 1;
-  EXPECT_FALSE(takes_turns());
+  EXPECT_THAT(refusal(), HasSubstr(several)) << "they share a pass";
   Pipeline pipeline = make_turns(2, 4, 2);
   pipeline.modules[0].replicas = 1;
   EXPECT_THAT([&] { const PipelineMap map(pipeline); },
