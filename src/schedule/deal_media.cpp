@@ -153,24 +153,33 @@ void deal_rounds(const MediaSeats& seats, const MediaCost& cost, std::vector<Med
   }
 }
 
-/// Dispatches the media of a colocated encoder pass by pass.
-void deal_passes(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
+/// Dispatches the items of rounds to the seats of a colocated encoder, each with room for
+/// `capacity` patches.
+void deal_to_seats(const MediaCost& cost, std::span<MediaRound> rounds, std::int64_t capacity,
+                   std::vector<std::int64_t>& loads) {
+  const std::vector<MediaItem*> items = items_of_rounds(rounds);
+  const std::vector<std::int64_t> seat_of = dispatch(cost, items, capacity, loads);
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items[i]->seat = static_cast<std::int32_t>(seat_of[i]);
+}
+
+/// Dispatches the items of a step to a colocated encoder.
+void deal_step(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
   const std::int64_t most = half_of_a_seat(seats, cost, rounds);
   for (MediaRound& round : rounds)
     if (seats.splits_frames) split_clips(seats, cost, most, round);
   const PassGroups groups(seats.passes, std::ssize(rounds));
   std::vector<std::int64_t> loads(static_cast<std::size_t>(seats.replicas * seats.seats));
+  // Memory is that of a pass: with a limit to it each pass is dispatched by itself.
+  const bool levels_passes = seats.levels_passes || seats.capacity > 0;
+  if (!levels_passes) deal_to_seats(cost, rounds, /*capacity=*/0, loads);
   for (std::int64_t pass = 0; pass < groups.passes && !rounds.empty(); ++pass) {
-    const std::int64_t first = groups.first_of(pass);
-    const auto of_pass =
-        std::span(rounds).subspan(static_cast<std::size_t>(first),
-                                  static_cast<std::size_t>(groups.first_of(pass + 1) - first));
-    const std::vector<MediaItem*> items = items_of_rounds(of_pass);
-    const std::vector<std::int64_t> seat_of = dispatch(cost, items, seats.capacity, loads);
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      items[i]->seat = static_cast<std::int32_t>(seat_of[i]);
-      items[i]->pass = static_cast<std::int32_t>(pass);
-    }
+    const auto first = static_cast<std::size_t>(groups.first_of(pass));
+    const auto end = static_cast<std::size_t>(groups.first_of(pass + 1));
+    const std::span<MediaRound> own = std::span(rounds).subspan(first, end - first);
+    if (levels_passes) deal_to_seats(cost, own, seats.capacity, loads);
+    for (MediaRound& round : own)
+      for (MediaItem& item : round) item.pass = static_cast<std::int32_t>(pass);
   }
 }
 
@@ -179,7 +188,7 @@ void deal_passes(const MediaSeats& seats, const MediaCost& cost, std::vector<Med
 void deal_media(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
   for (MediaRound& round : rounds) find_homes(seats, round);
   if (seats.passes > 0)
-    deal_passes(seats, cost, rounds);
+    deal_step(seats, cost, rounds);
   else
     deal_rounds(seats, cost, rounds);
 }

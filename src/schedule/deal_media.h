@@ -42,6 +42,7 @@ using MediaRound = std::vector<MediaItem>;
 struct MediaSeats {
   bool splits_frames = false;  // frames of a clip can be encoded apart from each other
   std::int64_t passes = 0;     // of a colocated encoder in a step; 0: one for each round
+  bool levels_passes = false;  // each of them has level seats, else the whole step has
   std::int64_t replicas = 1;   // of the encoder
   std::int64_t seats = 1;      // of each of them
   std::int64_t takers = 1;     // replicas of the backbone
@@ -58,8 +59,8 @@ struct MediaSeats {
 /// A separate encoder encodes a round in one pass. With as many replicas as the backbone it does so
 /// for the replica of the same number; otherwise the items of each round are dispatched to all its
 /// seats, the costliest first, each to the seat with the least cost so far in this step. A
-/// colocated encoder takes the items of consecutive rounds in each of its passes (PassGroups); they
-/// are dispatched to its seats likewise.
+/// colocated encoder takes the items of consecutive rounds in each of its passes (PassGroups). They
+/// are dispatched to its seats likewise, pass by pass, or all of the step at once.
 ///
 /// With a capacity, memory counts beside time: the costliest is the item that is the larger
 /// fraction of the mean cost of a seat or of the capacity, and it goes where the larger of the two

@@ -154,8 +154,13 @@ TEST(DealMedia, OfASeparateEncoderGoToAllItsSeats) {
 }
 
 TEST(DealMedia, OfAColocatedEncoderGoToSeatsPassByPass) {
-  for (const std::int64_t passes : {1, 2, 3, 7}) {
-    const MediaSeats seats{.passes = passes, .replicas = 2, .seats = 2, .takers = 2};
+  for (const auto& [passes, levels] :
+       {std::pair{1, false}, {2, false}, {7, false}, {1, true}, {2, true}, {3, true}, {7, true}}) {
+    const MediaSeats seats{.passes = passes,
+                           .levels_passes = levels,
+                           .replicas = 2,
+                           .seats = 2,
+                           .takers = 2};
     for_drawn(seats, [&](const std::vector<MediaRound>& rounds) {
       const PassGroups groups(passes, std::ssize(rounds));
       expect_level(rounds, 4, seat_of);
@@ -164,7 +169,7 @@ TEST(DealMedia, OfAColocatedEncoderGoToSeatsPassByPass) {
         for (const MediaItem& item : rounds[round])
           EXPECT_EQ(item.pass, groups.pass_of(static_cast<std::int64_t>(round)));
         so_far.push_back(rounds[round]);
-        if (static_cast<std::int64_t>(round) + 1 ==
+        if (levels && static_cast<std::int64_t>(round) + 1 ==
             groups.first_of(groups.pass_of(static_cast<std::int64_t>(round)) + 1))
           expect_level(so_far, 4, seat_of);
       }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -183,25 +184,30 @@ void deal_round(std::span<const SampleSize> samples, std::vector<int> members, c
 }
 
 void deal_passes(std::span<const SampleSize> samples, const std::vector<std::vector<int>>& rounds,
-                 cost::Media media, int passes,
+                 cost::Media media, const schedule::PipelineModule& module,
                  std::vector<std::vector<cost::MicrobatchShape>>& replicas) {
-  const schedule::PassGroups groups(passes, std::ssize(rounds));
+  const schedule::PassGroups groups(module.passes, std::ssize(rounds));
   using Load = std::tuple<std::int64_t, int, std::size_t>;  // media, samples, replica
   std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
   for (std::size_t replica = 0; replica < replicas.size(); ++replica) least.push({0, 0, replica});
-  for (std::int64_t pass = 0; pass < groups.passes; ++pass) {
-    std::vector<int> order;
-    for (std::int64_t round = groups.first_of(pass); round < groups.first_of(pass + 1); ++round)
-      order.insert(order.end(), rounds[round].begin(), rounds[round].end());
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return samples[a].units(media) > samples[b].units(media);
+  using Member = std::pair<int, std::size_t>;  // sample, pass
+  const auto deal = [&](std::vector<Member> members) {
+    std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+      return samples[a.first].units(media) > samples[b.first].units(media);
     });
-    for (const int sample : order) {
+    for (const auto& [sample, pass] : members) {
       const auto [load, count, replica] = least.top();
       least.pop();
       add_sample(replicas[replica][pass], samples[sample]);
       least.push({load + samples[sample].units(media), count + 1, replica});
     }
+  };
+  std::vector<Member> members;
+  for (std::int64_t pass = 0; pass < groups.passes; ++pass) {
+    for (std::int64_t round = groups.first_of(pass); round < groups.first_of(pass + 1); ++round)
+      for (const int sample : rounds[round])
+        members.emplace_back(sample, static_cast<std::size_t>(pass));
+    if (module.takes_turns || pass + 1 == groups.passes) deal(std::exchange(members, {}));
   }
 }
 
@@ -252,8 +258,7 @@ StepShapes deal_samples(const schedule::Pipeline& pipeline, std::span<const cost
   for (std::size_t module = 0; module < shapes.size(); ++module) {
     if (module == backbone) continue;
     if (pipeline.modules[module].is_colocated()) {
-      deal_passes(samples, rounds, media[module], pipeline.modules[module].passes,
-                  shapes[module]);
+      deal_passes(samples, rounds, media[module], pipeline.modules[module], shapes[module]);
       continue;
     }
     for (int round = 0; round < microbatches; ++round)
@@ -290,7 +295,7 @@ StepShapes equal_microbatches(const schedule::Pipeline& pipeline,
       std::vector<std::vector<int>> rounds(static_cast<std::size_t>(pipeline.microbatches));
       for (std::size_t i = 0; i < own.size(); ++i)
         rounds[i * rounds.size() / own.size()].push_back(static_cast<int>(i));
-      deal_passes(own, rounds, media[index], module.passes, shapes.back());
+      deal_passes(own, rounds, media[index], module, shapes.back());
       continue;
     }
     cost::MicrobatchShape shape = empty_shape();

@@ -102,13 +102,13 @@ void add_sample(cost::MicrobatchShape& to, const SampleSize& sample);
 void deal_round(std::span<const SampleSize> samples, std::vector<int> members, cost::Media media,
                 int round, std::vector<std::vector<cost::MicrobatchShape>>& replicas);
 
-/// Dispatches the samples of each pass of a colocated encoder to its replicas: the largest first,
-/// always to the one with the least so far in the step.
+/// Dispatches the samples of a colocated encoder to its replicas: the largest first, always to the
+/// one with the least so far in the step; pass by pass where it takes turns, else all at once.
 ///
 /// shape: rounds [microbatches] indices of samples; adds to replicas [replicas][microbatches] at the
 ///        first `passes`
 void deal_passes(std::span<const SampleSize> samples, const std::vector<std::vector<int>>& rounds,
-                 cost::Media media, int passes,
+                 cost::Media media, const schedule::PipelineModule& module,
                  std::vector<std::vector<cost::MicrobatchShape>>& replicas);
 
 /// Merges the microbatches of colocated modules into their number of passes, neighbours together.

@@ -105,7 +105,7 @@ StepShapes StepDealer::deal(std::span<const SampleSize> samples,
   for (int index = 0; index < std::ssize(pipeline_.modules); ++index) {
     const schedule::PipelineModule& module = pipeline_.modules[index];
     if (module.is_colocated()) {
-      deal_passes(samples, in_round, costs_.media(index), module.passes,
+      deal_passes(samples, in_round, costs_.media(index), module,
                   shapes.emplace_back(static_cast<std::size_t>(module.replicas),
                                       std::vector<cost::MicrobatchShape>(rounds, empty_shape())));
       continue;

@@ -9,12 +9,14 @@
 namespace tributary::train {
 namespace {
 
-schedule::MediaSeats seats_of(const mesh::Mesh& encoder, const mesh::Mesh& backbone, int passes) {
+schedule::MediaSeats seats_of(const mesh::Mesh& encoder, const mesh::Mesh& backbone,
+                              const schedule::PipelineModule& module) {
   const auto sequence = [](const mesh::Mesh& mesh) {
     return mesh.shape().cp * mesh.shape().ulysses;
   };
   return {.splits_frames = true,  // no patch of a tower ever meets one of another frame
-          .passes = passes,
+          .passes = module.passes,
+          .levels_passes = module.takes_turns,
           .replicas = encoder.data_ranks(),
           .seats = sequence(encoder),
           .takers = backbone.data_ranks(),
@@ -93,7 +95,7 @@ RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes) {
     run.edges.push_back(
         {.encoder = from.name,
          .ranks = edge_of(meshes, from.name),
-         .seats = seats_of(meshes.encoders.at(from.name), meshes.backbone, from.passes),
+         .seats = seats_of(meshes.encoders.at(from.name), meshes.backbone, from),
          .waits_on_host = plan.find(from.name)->features == config::FeatureMemory::kHost});
   }
   return run;
