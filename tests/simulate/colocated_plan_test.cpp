@@ -104,6 +104,33 @@ TEST(ColocatedPlan, AStepIsEncodingThePipelineAndGoingBack) {
   }
 }
 
+TEST(ColocatedPlan, TurnsUseTheTimeThatThePipelineWaits) {
+  config::Plan plan = colocated_plan(2, 2, 4, 2);
+  plan.batch.global_samples = 64;
+  plan.batch.capacity_tokens = {800};
+  config::ModulePlan& vision =
+      *std::ranges::find(plan.modules, "vision", &config::ModulePlan::name);
+  vision.mesh = {.dp_replicate = 4};
+  const auto play = [&](bool turns) {
+    vision.turns = turns;
+    return simulate(plan, LaunchedCosts(), free_links(),
+                    {.samples = samples_of({{.tokens = 100, .patches = 50, .items = 1}})});
+  };
+  const Simulation before_and_behind = play(false);
+  const Simulation step = play(true);
+  // One pass of a rank encodes 400 patches; the first forward and the last backward stay outside.
+  const std::int64_t launch = LaunchedCosts::kLaunch;
+  const std::int64_t forward = 10 * 400 + launch;
+  const std::int64_t backward = 20 * 400 + launch;
+  const std::int64_t train = 5 * (30 * 800 + 2 * launch);
+  EXPECT_LE(step.times.makespan + Nanoseconds{forward}, before_and_behind.times.makespan);
+  EXPECT_GE(step.times.makespan.count, forward + train + backward);
+  EXPECT_LE(bound_of(step).value(), step.times.makespan);
+  EXPECT_EQ(step.program.lanes(), 2 + 2);  // of equal replicas one on each stage
+  EXPECT_EQ(step.ranks, 4);
+  EXPECT_DOUBLE_EQ(step.utilisation.flops.all.causal, before_and_behind.utilisation.flops.all.causal);
+}
+
 TEST(ColocatedPlan, FoldedReplicasGiveTheSameStep) {
   for (const std::int64_t pp : {1, 2}) {
     for (const std::int64_t passes : {1, 3}) {

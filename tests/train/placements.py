@@ -118,12 +118,43 @@ class Placements(beside_one_process.BesideOneProcess):
             ("interleaved", 2, placed(COLOCATED, {"passes": 2}, pp=2, schedule="interleaved"),
              "deep"))
 
+    def test_a_tower_that_takes_turns_trains_like_one_process(self):
+        turns = lambda passes, **keys: {"passes": passes, "turns": True} | keys
+        self.expect_all_like_one(
+            ("one-stage", 2, placed(COLOCATED, turns(3, dp_shard=2), tp=2), "deep"),
+            ("1f1b", 2, placed(COLOCATED, turns(2, dp_replicate=2), pp=2)),
+            ("1f1b", 4, placed(COLOCATED, turns(3, dp_replicate=2, dp_shard=2), pp=2, dp_shard=2),
+             "deep"),
+            ("interleaved", 4, placed(COLOCATED, turns(4, dp_replicate=2, tp=2), pp=2, tp=2,
+                                      schedule="interleaved"), "deep"))
+
+    def test_a_tower_beside_the_first_stage_trains_like_one_process(self):
+        first = {"stages": "first", "dp_shard": 2}
+        self.expect_all_like_one(
+            ("passes", 4, placed(COLOCATED, first | {"passes": 2}, tp=2, pp=2)),
+            ("turns", 4, placed(COLOCATED, first | {"passes": 4, "turns": True}, tp=2, pp=2),
+             "deep"))
+
+    def test_features_on_the_host_have_the_same_bits(self):
+        for name, ranks, tower, keys in (
+                ("whole", 2, {"dp_shard": 2}, {"tp": 2}),
+                ("turns", 4, {"dp_replicate": 4, "passes": 2, "turns": True}, {"pp": 2, "tp": 2})):
+            with self.subTest(name):
+                runs = [self.launch_well(f"features-{name}-{place}", ranks, **self.values("deep"),
+                                         parallel=placed(COLOCATED, tower | {"features": place},
+                                                         **keys))
+                        for place in ("device", "host")]
+                self.expect_same_bits(*runs)
+                self.expect_like_one(runs[1], "deep")
+
     def test_frozen_modules_train_like_one_process(self):
         for kind in ("frozen", "projector"):
             self.expect_all_like_one(
                 ("separate", 3, placed(SEPARATE, {"dp_shard": 2}), kind),
                 ("colocated", 2, placed(COLOCATED, tp=2), kind),
-                ("zb_h1", 2, placed(COLOCATED, pp=2, schedule="zb_h1"), kind))
+                ("zb_h1", 2, placed(COLOCATED, pp=2, schedule="zb_h1"), kind),
+                ("turns", 2, placed(COLOCATED, {"dp_replicate": 2, "passes": 2, "turns": True},
+                                    pp=2), kind))
 
     def test_batches_without_pictures_train_like_one_process(self):
         decoded = self.decoded(self.one_of("sparse"))
@@ -154,7 +185,9 @@ class Placements(beside_one_process.BesideOneProcess):
     def test_a_killed_run_is_restarted_to_the_same_bits(self):
         for name, ranks, parallel in (
                 ("separate", 5, placed(SEPARATE, {"dp_shard": 3}, dp_shard=2)),
-                ("colocated", 2, placed(COLOCATED, {"dp_shard": 2, "passes": 2}, tp=2))):
+                ("colocated", 2, placed(COLOCATED, {"dp_shard": 2, "passes": 2}, tp=2)),
+                ("turns", 2, placed(COLOCATED, {"dp_replicate": 2, "passes": 2, "turns": True},
+                                    pp=2))):
             with self.subTest(name):
                 self.expect_same_after_a_kill(f"straight-{name}", ranks, parallel)
 
@@ -204,6 +237,10 @@ class Placements(beside_one_process.BesideOneProcess):
                  [colocated, "parallel.pp=2", "parallel.schedule=zb_h1"]),
                 (2, ["colocated module is cut into stages"], [colocated, *vision(pp=2)]),
                 (2, ["colocated module lists ranks"], [colocated, *vision(ranks="0-1")]),
+                (2, ["ranks that meet in a pass lie on several stages", "dp_replicate"],
+                 [colocated, "parallel.pp=2", *vision(passes=2, turns="true")]),
+                (2, ["do not multiply to its ranks", "on its first stage"],
+                 [colocated, "parallel.pp=2", *vision(stages="first", dp_shard=2)]),
                 (3, ["only a colocated module has passes"], [separate, *vision(passes=2)]),
                 (3, ["module is placed in two ways"],
                  [separate, "parallel.pp=2", "parallel.vision_stages=1"]),

@@ -75,6 +75,7 @@ std::string Cell::name() const {
   if (vision_stages > 0) text += " vision_apart";
   if (vision) text += str(" vision(", config::describe(*vision), ")");
   if (vision_passes > 0) text += str(" colocated:", vision_passes);
+  if (vision_turns) text += " turns";
   if (virtual_stages > 1) text += str(" virtual", virtual_stages);
   if (ties_head) text += " tied";
   add("dp_replicate", shape.dp_replicate);

@@ -20,6 +20,7 @@ struct Cell {
   std::optional<config::MeshShape> vision = {};  // of a tower with ranks of its own
   std::vector<std::int64_t> vision_ranks = {};   // of it; empty: those behind the backbone's
   std::int64_t vision_passes = 0;                // of a colocated tower; 0: it is separate
+  bool vision_turns = false;                     // its passes run among those of the backbone
   std::int64_t layers = 2;                       // of the backbone
   bool sees = true;                              // a Qwen-VL, else Qwen3
   config::VisionClass tower = config::VisionClass::kQwen2_5Vl;

@@ -113,6 +113,12 @@ Cell with_tower(Cell cell, const config::MeshShape& tower, std::int64_t passes =
   return cell;
 }
 
+Cell with_turns(Cell cell, const config::MeshShape& tower, std::int64_t passes) {
+  cell = with_tower(std::move(cell), tower, passes);
+  cell.vision_turns = true;
+  return cell;
+}
+
 /// Placements on 2, 4, 6 and 8 processes.
 std::vector<Cell> list_placements() {
   const Order interleaved = Order::kInterleaved;
@@ -133,7 +139,13 @@ std::vector<Cell> list_placements() {
           with_tower({.shape = {.dp_replicate = 2, .tp = 2}}, {.dp_shard = 2, .cp = 2}),
           with_tower({.shape = {.dp_shard = 5}, .samples = 11}, {.dp_replicate = 3}),
           with_tower(pipeline({.pp = 2, .dp_shard = 2, .tp = 2}, Order::k1f1b),
-                     {.dp_replicate = 2, .dp_shard = 4}, 2)};
+                     {.dp_replicate = 2, .dp_shard = 4}, 2),
+          with_turns(pipeline({.pp = 2}, Order::k1f1b), {.dp_replicate = 2}, 2),
+          with_turns(pipeline({.pp = 2, .dp_shard = 2}, interleaved),
+                     {.dp_replicate = 2, .dp_shard = 2}, 3),
+          with_turns({.shape = {.dp_shard = 2, .tp = 2}}, {.dp_shard = 4}, 4),
+          with_turns(pipeline({.pp = 4, .dp_shard = 2}, Order::kGpipe),
+                     {.dp_replicate = 4, .tp = 2}, 4)};
 }
 
 /// Adds every placement with all modules trained, with a frozen tower and with the projector alone;

@@ -138,6 +138,7 @@ config::Plan plan_of(const Cell& cell, const config::RunConfig& config, std::int
   if (is_colocated) {
     vision.placement = config::Placement::kColocated;
     vision.passes = cell.vision_passes;
+    vision.turns = cell.vision_turns;
     vision.ranks = plan.find("backbone")->ranks;
   }
   if (vision.ranks.empty())

@@ -92,6 +92,15 @@ class OfAColocatedTower(StruckActions, same_bits.SameBits):
     some = {0: (0, 1, 13, 18, 20, 22), 1: (3, 9)}
 
 
+class OfATowerThatTakesTurns(StruckActions, same_bits.SameBits):
+    """Each rank encodes twice, among the passes of its stage and back again likewise."""
+
+    ranks = 2
+    parallel = {"pp": 2, "vision": {"placement": "colocated", "dp_replicate": 2, "passes": 2,
+                                    "turns": True}}
+    some = {0: (0, 5, 9, 13, 17), 1: (2, 6, 15)}
+
+
 if __name__ == "__main__":
     PROGRAM = sys.argv.pop(1)
     unittest.main(verbosity=2)
