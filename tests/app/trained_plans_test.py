@@ -28,6 +28,7 @@ ASKED = {
     "disttrain": (("--method", "disttrain_microbatch"), "separate"),
     "first_stage": (("--method", "megatron_first_stage"), "inline"),
     "loongforge_1": (("--method", "loongforge_1"), "inline"),
+    "loongforge_2": (("--method", "loongforge_2"), None),
     "loongforge_3": (("--method", "loongforge_3"), "colocated"),
     "loongforge_3_frozen": (("--method", "loongforge_3", "--freeze", "vision"), "colocated"),
 }

@@ -59,7 +59,7 @@ class FormPlacing {
 
   TrainerPlan place() {
     if (std::string reason = find_obstacle(); !reason.empty()) return {.reason = std::move(reason)};
-    const bool is_colocated = form_.placement == Placement::kColocated;
+    const bool is_colocated = form_.placement == Placement::kColocated && !is_beside_first();
     const std::int64_t most_passes = is_colocated ? form_.microbatches : 1;
     for (std::int64_t passes = 1;; passes = std::min(2 * passes, most_passes)) {
       if (is_colocated) runner_.choice.encoders[0]->passes = passes;
@@ -76,7 +76,11 @@ class FormPlacing {
   [[nodiscard]] bool is_short() const { return !least_of_.empty(); }
 
  private:
-  [[nodiscard]] bool has_own_encoder() const { return form_.placement != Placement::kInline; }
+  /// An encoder beside the first stage is chosen as an inline one, and placed afterwards.
+  [[nodiscard]] bool is_beside_first() const { return form_.first_stage_passes > 0; }
+  [[nodiscard]] bool has_own_encoder() const {
+    return form_.placement != Placement::kInline && !is_beside_first();
+  }
   [[nodiscard]] bool fits(Bytes peak, const std::string& of) {
     if (peak <= problem_.memory()) return true;
     if (!is_short() || peak < least_peak_) {
@@ -87,7 +91,7 @@ class FormPlacing {
   }
 
   [[nodiscard]] std::string find_obstacle() const {
-    if (has_own_encoder() && encoders_.size() != 1)
+    if (form_.placement != Placement::kInline && encoders_.size() != 1)
       return str(encoders_.size(),
                  " encoders, which the method's tables take as one, end to end on its devices");
     if (form_.placement == Placement::kFlow && !problem_.is_frozen(encoders_[0]->name))
@@ -103,7 +107,9 @@ class FormPlacing {
     for (std::size_t i = 0; i < encoders_.size(); ++i) {
       const std::optional<plan::ChainChoice>& own = runner_.choice.encoders[i];
       // An inline encoder is entirely on one stage.
-      const config::MeshShape mesh = own ? own->mesh : config::MeshShape{.tp = whole.tp};
+      const config::MeshShape mesh =
+          own ? own->mesh
+              : config::MeshShape{.tp = is_beside_first() ? form_.encoder.tp : whole.tp};
       if (std::string of = obstacle(*encoders_[i], mesh); !of.empty()) return of;
     }
     if (std::string of = obstacle(*problem_.model.find("backbone"), whole); !of.empty()) return of;
@@ -117,8 +123,11 @@ class FormPlacing {
   std::optional<plan::FoundPlan> run() {
     runner_.verdict =
         judge_.judge(runner_.choice, runner_.cuts, 0, plan::different_batches(problem_));
-    if (!fits(runner_.verdict.peak, runner_.verdict.fullest)) return std::nullopt;
+    // Without the encoder's own degrees its memory is not known yet.
+    if (!is_beside_first() && !fits(runner_.verdict.peak, runner_.verdict.fullest))
+      return std::nullopt;
     plan::FoundPlan found = plan::finish_plan(problem_, deals_, runner_, batches());
+    if (is_beside_first()) put_beside_first(found);
     if (form_.placement == Placement::kFlow) run_ahead(found);
     if (!fits(found.peak, found.fullest)) return std::nullopt;
     return found;
@@ -126,7 +135,11 @@ class FormPlacing {
 
   [[nodiscard]] std::string describe_choice() const {
     return describe(problem_, runner_.choice) +
-           (form_.placement == Placement::kFlow ? ", encoder ahead of its step" : "");
+           (form_.placement == Placement::kFlow ? ", encoder ahead of its step" : "") +
+           (is_beside_first() ? str("; encoder tp ", form_.encoder.tp, ", dp ", form_.encoder.dp,
+                                    " beside the first stage in ", form_.first_stage_passes,
+                                    " passes")
+                              : "");
   }
 
   [[nodiscard]] std::size_t batches() const {
@@ -142,6 +155,29 @@ class FormPlacing {
       if (module.name == encoder) module.placement = Placement::kFlow;
     for (config::EdgePlan& edge : found.plan.edges)
       if (edge.from == encoder || edge.to == encoder) edge.via = config::EdgeVia::kPool;
+    simulate_again(found);
+  }
+
+  /// Puts the encoder on the ranks of the first stage, with degrees and passes of its own.
+  void put_beside_first(plan::FoundPlan& found) {
+    const config::ModulePlan& backbone = *found.plan.find("backbone");
+    const auto of_stage = std::ssize(backbone.ranks) / backbone.mesh.pp;
+    const std::vector<std::int64_t> ranks(backbone.ranks.begin(),
+                                          backbone.ranks.begin() + of_stage);
+    for (config::ModulePlan& module : found.plan.modules) {
+      if (module.name != encoders_[0]->name) continue;
+      module.placement = Placement::kColocated;
+      module.ranks = ranks;
+      module.mesh = {.tp = form_.encoder.tp};
+      (form_.shards ? module.mesh.dp_shard : module.mesh.dp_replicate) = form_.encoder.dp;
+      module.passes = form_.first_stage_passes;
+      module.turns = module.passes > 1;
+    }
+    simulate_again(found);
+  }
+
+  /// Simulates a plan that was changed on all batches.
+  void simulate_again(plan::FoundPlan& found) {
     const simulate::Simulation simulation =
         plan::simulate_on(problem_, found.plan, deals_, 0, plan::different_batches(problem_));
     found.simulated_batches = std::ssize(problem_.batches);

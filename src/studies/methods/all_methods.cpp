@@ -105,6 +105,15 @@ TrainerForm colocated_form(const Degrees& backbone, std::int64_t rounds, std::in
           .encoder = {tp, 1, backbone.devices() / tp}};
 }
 
+TrainerForm first_stage_form(const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
+                             std::int64_t passes) {
+  return {.backbone = backbone,
+          .microbatches = rounds,
+          .placement = config::Placement::kColocated,
+          .encoder = {tp, 1, backbone.tp * backbone.dp / tp},
+          .first_stage_passes = passes};
+}
+
 TrainerForm inline_form(const Degrees& backbone, std::int64_t rounds) {
   return {.backbone = backbone, .microbatches = rounds, .placement = config::Placement::kInline};
 }

@@ -21,6 +21,8 @@ struct TrainerForm {
   Degrees encoder = {};                                        // of its own, where it is not inline
   bool shards = false;             // parameters over all ranks, else whole copies
   std::int64_t first_layers = -1;  // of the backbone's first stage; -1: as even as the others
+  std::int64_t first_stage_passes = 0;  // of a colocated encoder on the ranks of the first stage
+                                        // alone, which takes turns with it; 0: on all ranks
 
   friend bool operator==(const TrainerForm&, const TrainerForm&) = default;
 };

@@ -35,6 +35,11 @@ struct OfferedPlan {
 [[nodiscard]] TrainerForm colocated_form(const Degrees& backbone, std::int64_t rounds,
                                          std::int64_t tp);
 
+/// The encoder on the ranks of the backbone's first stage, each copy of it on `tp` of them, in
+/// `passes` among those of the stage.
+[[nodiscard]] TrainerForm first_stage_form(const Degrees& backbone, std::int64_t rounds,
+                                           std::int64_t tp, std::int64_t passes);
+
 /// Keeps the best plan of a method while it goes through its space; while none fits, the one that
 /// needs the least memory.
 class BestPlan {

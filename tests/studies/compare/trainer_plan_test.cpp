@@ -85,6 +85,27 @@ TEST(TrainerPlan, AnEncoderAheadOfItsStepGoesThroughAPool) {
   EXPECT_THAT(trainer_plan(problem, form, RecomputePlan::kNone).reason, HasSubstr("vision trains"));
 }
 
+TEST(TrainerPlan, AnEncoderBesideTheFirstStageTakesTurnsWithIt) {
+  const plan::PlanningProblem problem = plan::tiny_problem(4, 16, 1, 1);
+  const TrainerForm form{.backbone = {2, 2, 1},
+                         .microbatches = 4,
+                         .placement = Placement::kColocated,
+                         .encoder = {1, 1, 2},
+                         .first_stage_passes = 2};
+  const TrainerPlan placed = trainer_plan(problem, form, RecomputePlan::kNone);
+  ASSERT_TRUE(placed.found) << placed.reason;
+  const config::Plan& plan = placed.found->plan;
+  const config::ModulePlan& vision = *plan.find("vision");
+  EXPECT_EQ(vision.placement, Placement::kColocated);
+  EXPECT_EQ(vision.ranks, (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(vision.mesh, (config::MeshShape{.dp_replicate = 2}));
+  EXPECT_EQ(vision.passes, 2);
+  EXPECT_TRUE(vision.turns);
+  EXPECT_NO_THROW(config::check_plan(plan, "plan"));
+  EXPECT_EQ(placed.found->step, plan::simulate_on(problem, plan, 2).distribution.mean);
+  EXPECT_THAT(placed.text, HasSubstr("encoder tp 1, dp 2 beside the first stage in 2 passes"));
+}
+
 TEST(TrainerPlan, AColocatedEncoderTakesAsFewPassesAsMemoryAllows) {
   plan::PlanningProblem problem = plan::tiny_problem(4, 64, 1, 1);
   problem.frozen = {"vision"};

@@ -8,11 +8,13 @@
 namespace tributary::studies {
 namespace {
 
-/// The trainer's form of a plan; null where the first-stage encoder has a degree of its own.
-std::optional<TrainerForm> first_stage_form(const Degrees& backbone, std::int64_t rounds,
-                                            std::int64_t tp) {
-  if (tp != backbone.tp) return std::nullopt;
-  return inline_form(backbone, rounds);
+/// The trainer's form of a plan, whose encoder takes `at_once` microbatches in a pass. An encoder
+/// of another tp than the backbone shares the items of a pass between its copies, where LoongForge's
+/// first level has all of them do the same, and the second one a microbatch each.
+TrainerForm form_of_level(const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
+                          std::int64_t at_once) {
+  if (tp == backbone.tp) return inline_form(backbone, rounds);
+  return first_stage_form(backbone, rounds, tp, (rounds + at_once - 1) / at_once);
 }
 
 /// Offers plans with the encoder on the first stage, each of its groups with its own microbatch.
@@ -33,7 +35,7 @@ void offer_first_stage(const TrainingProblem& problem, const GivenDegrees& given
         if (!best.admits(colocated_bytes(problem, backbone, rounds, tp, double(depth), samples),
                          fullest_of_both(problem, backbone.pp), text))
           return;
-        best.offer({text(), first_stage_form(backbone, rounds, tp)}, [&](std::size_t batch) {
+        best.offer({text(), form_of_level(backbone, rounds, tp, groups)}, [&](std::size_t batch) {
           return step.run_on_first_stage(
               batch, how, tp,
               [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
@@ -72,7 +74,7 @@ PipelineAnswer solve_loongforge_1(const TrainingProblem& problem) {
                   colocated_bytes(problem, backbone, rounds, tp, double(backbone.pp), samples),
                   fullest_of_both(problem, backbone.pp), text))
             return;
-          best.offer({text(), first_stage_form(backbone, rounds, tp)}, [&](std::size_t batch) {
+          best.offer({text(), form_of_level(backbone, rounds, tp, 1)}, [&](std::size_t batch) {
             return step.run_on_first_stage(
                 batch, Deal::kInOrder, tp,
                 [&](const Buckets& buckets, std::int64_t replica, std::int64_t round) {
