@@ -60,7 +60,8 @@ struct MediaSeats {
 /// for the replica of the same number; otherwise the items of each round are dispatched to all its
 /// seats, the costliest first, each to the seat with the least cost so far in this step. A
 /// colocated encoder takes the items of consecutive rounds in each of its passes (PassGroups). They
-/// are dispatched to its seats likewise, pass by pass, or all of the step at once.
+/// are dispatched to its seats likewise, pass by pass, or all of the step at once where memory has
+/// no limit.
 ///
 /// With a capacity, memory counts beside time: the costliest is the item that is the larger
 /// fraction of the mean cost of a seat or of the capacity, and it goes where the larger of the two
