@@ -36,8 +36,9 @@ StepPlayer::StepPlayer(const config::Plan& plan, const cost::StageCosts& costs,
   steps_are_equal_ = !is_disturbed() && find_equal_shapes();
   folded_ = fold_replicas(whole_, steps_are_equal_);
   for (std::size_t module = 0; module < equal_shapes_.size() && steps_are_equal_; ++module)
-    equal_shapes_[module].resize(static_cast<std::size_t>(folded_.pipeline.modules[module].replicas),
-                                 equal_shapes_[module].front());
+    equal_shapes_[module].resize(
+        static_cast<std::size_t>(folded_.pipeline.modules[module].replicas),
+        equal_shapes_[module].front());
 }
 
 bool StepPlayer::is_disturbed() const {

@@ -106,8 +106,8 @@ TEST(ModuleKeys, RefuseUnknownKeysAndValues) {
 
 TEST(ModuleKeys, OfAnInlineModuleMeanNothing) {
   const std::vector<std::pair<std::string, std::string>> keys{
-      {"ranks", "2"}, {"pp", "2"},      {"dp_replicate", "2"}, {"dp_shard", "1"},
-      {"cp", "2"},    {"ulysses", "2"}, {"tp", "2"},           {"passes", "2"},
+      {"ranks", "2"},       {"pp", "2"},         {"dp_replicate", "2"}, {"dp_shard", "1"},
+      {"cp", "2"},          {"ulysses", "2"},    {"tp", "2"},           {"passes", "2"},
       {"features", "host"}, {"stages", "first"}, {"turns", "true"}};
   for (const auto& [key, value] : keys)
     EXPECT_THAT(
@@ -137,10 +137,10 @@ TEST(ModuleKeys, FollowThePlacement) {
                          {"parallel.vision.placement=separate", "parallel.vision.stages=first"}),
               HasSubstr("only a colocated module lies beside stages; where: command line "
                         "parallel.vision.stages; found: stages first"));
-  EXPECT_THAT(refusal_of(kMinimalRun,
-                         {"parallel.vision.placement=separate", "parallel.vision.turns=true"}),
-              HasSubstr("only a colocated module takes turns; where: command line "
-                        "parallel.vision.turns; found: turns true"));
+  EXPECT_THAT(
+      refusal_of(kMinimalRun, {"parallel.vision.placement=separate", "parallel.vision.turns=true"}),
+      HasSubstr("only a colocated module takes turns; where: command line "
+                "parallel.vision.turns; found: turns true"));
   EXPECT_THAT(refusal_of(kMinimalRun, {colocated, "parallel.vision_stages=2"}),
               HasSubstr("module is placed in two ways; where: command line "
                         "parallel.vision_stages; found: vision_stages 2, and "

@@ -156,11 +156,8 @@ TEST(DealMedia, OfASeparateEncoderGoToAllItsSeats) {
 TEST(DealMedia, OfAColocatedEncoderGoToSeatsPassByPass) {
   for (const auto& [passes, levels] :
        {std::pair{1, false}, {2, false}, {7, false}, {1, true}, {2, true}, {3, true}, {7, true}}) {
-    const MediaSeats seats{.passes = passes,
-                           .levels_passes = levels,
-                           .replicas = 2,
-                           .seats = 2,
-                           .takers = 2};
+    const MediaSeats seats{
+        .passes = passes, .levels_passes = levels, .replicas = 2, .seats = 2, .takers = 2};
     for_drawn(seats, [&](const std::vector<MediaRound>& rounds) {
       const PassGroups groups(passes, std::ssize(rounds));
       expect_level(rounds, 4, seat_of);
@@ -170,7 +167,7 @@ TEST(DealMedia, OfAColocatedEncoderGoToSeatsPassByPass) {
           EXPECT_EQ(item.pass, groups.pass_of(static_cast<std::int64_t>(round)));
         so_far.push_back(rounds[round]);
         if (levels && static_cast<std::int64_t>(round) + 1 ==
-            groups.first_of(groups.pass_of(static_cast<std::int64_t>(round)) + 1))
+                          groups.first_of(groups.pass_of(static_cast<std::int64_t>(round)) + 1))
           expect_level(so_far, 4, seat_of);
       }
     });

@@ -128,7 +128,8 @@ TEST(ColocatedPlan, TurnsUseTheTimeThatThePipelineWaits) {
   EXPECT_LE(bound_of(step).value(), step.times.makespan);
   EXPECT_EQ(step.program.lanes(), 2 + 2);  // of equal replicas one on each stage
   EXPECT_EQ(step.ranks, 4);
-  EXPECT_DOUBLE_EQ(step.utilisation.flops.all.causal, before_and_behind.utilisation.flops.all.causal);
+  EXPECT_DOUBLE_EQ(step.utilisation.flops.all.causal,
+                   before_and_behind.utilisation.flops.all.causal);
 }
 
 TEST(ColocatedPlan, FoldedReplicasGiveTheSameStep) {

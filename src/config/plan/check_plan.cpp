@@ -107,7 +107,8 @@ class PlanCheck {
       if (module.ranks != all && module.ranks != first)
         add(key_of(module, "ranks"), "config: colocated module is not on the backbone's ranks",
             write_ranks(module.ranks),
-            str(write_ranks(all), first == all ? "" : ", or of the first stage " + write_ranks(first)));
+            str(write_ranks(all),
+                first == all ? "" : ", or of the first stage " + write_ranks(first)));
     }
     if (module.mesh.pp != 1)
       add(key_of(module, "mesh.pp"), "config: colocated module is cut into stages",

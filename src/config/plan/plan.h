@@ -46,7 +46,7 @@ struct ModulePlan {
   TrainMode train = TrainMode::kFull;
   std::int64_t share_percent = 100;  // of the device's SMs; below 100 when sliced
   std::int64_t passes =
-      1;  // number of passes in which a colocated module takes its part of a batch
+      1;               // number of passes in which a colocated module takes its part of a batch
   bool turns = false;  // of a colocated module: its passes run among those of the backbone
   FeatureMemory features = FeatureMemory::kDevice;  // of a colocated module, until they are used
 

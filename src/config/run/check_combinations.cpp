@@ -266,9 +266,8 @@ void check_module(const ModuleSection& module, Checker& check) {
                   str("no such key, or ", section, "placement colocated"));
     refuse_unless(!module.turns, "turns", "config: only a colocated module takes turns", "true",
                   str("no such key, or ", section, "placement colocated"));
-    refuse_unless(!on_host, "features",
-                  "config: only features of a colocated module wait on hosts", "host",
-                  str("no such key, or ", section, "placement colocated"));
+    refuse_unless(!on_host, "features", "config: only features of a colocated module wait on hosts",
+                  "host", str("no such key, or ", section, "placement colocated"));
     refuse_unless(!on_first, "stages", "config: only a colocated module lies beside stages",
                   "first", str("no such key, or ", section, "placement colocated"));
   }

@@ -19,8 +19,8 @@ struct ModulePlace {
   Placement placement = Placement::kSeparate;  // or kColocated
   std::vector<std::int64_t> ranks = {};        // ascending; rank i of `mesh` is ranks[i]
   MeshShape mesh = {};
-  std::int64_t passes = 1;  // of a colocated module
-  bool turns = false;       // likewise
+  std::int64_t passes = 1;                          // of a colocated module
+  bool turns = false;                               // likewise
   FeatureMemory features = FeatureMemory::kDevice;  // likewise
 };
 

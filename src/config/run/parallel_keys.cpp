@@ -57,8 +57,9 @@ std::vector<Key> keys_of_a_module(const std::string& module) {
                                         .range = kRanks}),
       key<kParallel, kModules, &M::passes>(
           {.path = section + "passes",
-           .meaning = "Passes in which a rank of a colocated module takes its part of a batch: each "
-                      "encodes the next microbatches, while features of the pass before travel.",
+           .meaning =
+               "Passes in which a rank of a colocated module takes its part of a batch: each "
+               "encodes the next microbatches, while features of the pass before travel.",
            .range = {1, 1 << 20}}),
       key<kParallel, kModules, &M::turns>(
           {.path = section + "turns",

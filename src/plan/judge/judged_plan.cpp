@@ -123,9 +123,8 @@ std::int64_t features_of(const JudgedPlan& plan) {
   const int colocated = plan.program.map().colocated();
   if (colocated < 0) return 0;
   const std::vector<schedule::PipelineModule>& modules = plan.program.pipeline().modules;
-  const int stages = modules[colocated].beside_first
-                         ? 1
-                         : modules[plan.program.map().flow().back()].stages;
+  const int stages =
+      modules[colocated].beside_first ? 1 : modules[plan.program.map().flow().back()].stages;
   return plan.load.modules[colocated].mean_boundary * stages;
 }
 

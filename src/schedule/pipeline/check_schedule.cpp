@@ -60,16 +60,15 @@ class LaneCheck {
         turns[other].is_here = map_.is_colocated(lane_);
     for (int i = 0; i < std::ssize(list_); ++i) {
       const Action& action = list_[i];
-      if (is_pass(action.op) && std::ranges::any_of(turns, [](const auto& turn) {
-            return !turn.second.is_here;
-          }))
+      if (is_pass(action.op) &&
+          std::ranges::any_of(turns, [](const auto& turn) { return !turn.second.is_here; }))
         report(Rule::kTurns, i, "while another lane has its ranks");
       if (!is_turn(action.op)) continue;
       const bool gives = action.op == Op::kSendTurn;
       const auto turn = turns.find(action.peer);
       if (turn == turns.end() || turn->second.is_here != gives)
-        return report(Rule::kTurns, i, gives ? "while it does not have the ranks"
-                                             : "while it has the ranks");
+        return report(Rule::kTurns, i,
+                      gives ? "while it does not have the ranks" : "while it has the ranks");
       turn->second.is_here = !gives;
       int& number = gives ? turn->second.given : turn->second.taken;
       if (action.microbatch != number++) return report(Rule::kTurns, i, "which is out of turn");

@@ -210,8 +210,8 @@ void GraphBuilder::add_turns(int node) {
     if (graph_.action(turn).op != Op::kReceiveTurn) continue;
     const Link& link = links_[key_of(lane, graph_.action(turn), graph_.action(turn).peer)];
     const int number = place_on_link_[{turn, &link}];
-    wait_for(node, {.from = number < std::ssize(link.sends) ? link.sends[number]
-                                                            : Dependency::kNever});
+    wait_for(node,
+             {.from = number < std::ssize(link.sends) ? link.sends[number] : Dependency::kNever});
   }
 }
 

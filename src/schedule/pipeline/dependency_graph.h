@@ -25,8 +25,8 @@ struct BlockedLane {
 };
 
 /// Every wait of a schedule, of passes or lowered: data, messages in the order of their link,
-/// occupied send buffers, turns of lanes on the same ranks, and the meetings of replicas for reductions and of all lanes for the
-/// step.
+/// occupied send buffers, turns of lanes on the same ranks, and the meetings of replicas for
+/// reductions and of all lanes for the step.
 ///
 /// owns:   nothing of the schedule, which must outlive it
 /// units:  a node is an action, lane by lane; the meetings come after the actions

@@ -34,8 +34,8 @@ class NominalBackbone {
                    .lists = {},
                    .in_flight = std::vector<int>(static_cast<std::size_t>(backbone.stages))};
     for (int stage = 0; stage < backbone.stages; ++stage)
-      alone.lists.push_back(schedule.lists[map.lane_of(
-          {.module = map.flow().back(), .replica = 0, .stage = stage})]);
+      alone.lists.push_back(
+          schedule.lists[map.lane_of({.module = map.flow().back(), .replica = 0, .stage = stage})]);
     // As messages would hold it up.
     const Schedule lowered = lower_schedule(alone, {});
     const PipelineMap map_alone(lowered.pipeline);
@@ -132,8 +132,7 @@ class StagePlaces {
     if (found) return *found;
     if (pass + 1 == groups_.passes) return backbone_.passes(stage_);
     int first = least;
-    while (first < backbone_.passes(stage_) &&
-           backbone_.gap_end(stage_, first) < given(pass + 1))
+    while (first < backbone_.passes(stage_) && backbone_.gap_end(stage_, first) < given(pass + 1))
       ++first;
     return first;
   }
@@ -190,8 +189,7 @@ class Turns {
            std::ranges::find(places.backward, next) != places.backward.end();
   }
   static int last_place(const StagePlaces::Places& places) {
-    return std::max(places.forward.back(),
-                    places.backward.empty() ? 0 : places.backward.back());
+    return std::max(places.forward.back(), places.backward.empty() ? 0 : places.backward.back());
   }
 
   /// Lets the ranks of a lane go over to others, or come back from them, for the `number`-th time.
@@ -206,11 +204,11 @@ class Turns {
     int turns = 0;
     const auto add_pass = [&](std::int64_t pass, bool forward) {
       const bool is_last = pass + 1 == groups_.passes;
-      const auto end = is_last ? std::int64_t{map_.pipeline().microbatches}
-                               : groups_.first_of(pass + 1);
+      const auto end =
+          is_last ? std::int64_t{map_.pipeline().microbatches} : groups_.first_of(pass + 1);
       for (const Action& action : before)
-        if ((action.op == Op::kForward) == forward &&
-            action.microbatch >= groups_.first_of(pass) && action.microbatch < end)
+        if ((action.op == Op::kForward) == forward && action.microbatch >= groups_.first_of(pass) &&
+            action.microbatch < end)
           list.push_back(action);
     };
     for (int next = 0; next <= last_place(places); ++next) {
@@ -226,8 +224,7 @@ class Turns {
     schedule_.in_flight[lane] = most_kept(schedule_.lists[lane]);
   }
 
-  void write_backbone(int lane, const std::vector<int>& beside,
-                      const StagePlaces::Places& places) {
+  void write_backbone(int lane, const std::vector<int>& beside, const StagePlaces::Places& places) {
     const ActionList before = std::move(schedule_.lists[lane]);
     ActionList list;
     int turns = 0;
@@ -267,8 +264,8 @@ void take_turns(const PipelineMap& map, Schedule& schedule) {
   const NominalBackbone backbone(map, schedule);
   Turns turns(map, groups, schedule);
   for (int stage = 0; stage < backbone.stages(); ++stage)
-    turns.write(stage, StagePlaces(backbone, groups, stage)
-                           .place(map.has_backward(map.colocated(), 0)));
+    turns.write(stage,
+                StagePlaces(backbone, groups, stage).place(map.has_backward(map.colocated(), 0)));
 }
 
 }  // namespace tributary::schedule

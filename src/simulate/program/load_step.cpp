@@ -69,8 +69,7 @@ class StepLoading {
                    LoadedStep& loaded) const {
     using Pass = StepProgram::Pass;
     for (const Pass pass : {Pass::kForward, Pass::kInputGradient, Pass::kWeightGradient}) {
-      const int action =
-          program_.pass_at(lane, pass, chunk, place_of(lane, pass, microbatch));
+      const int action = program_.pass_at(lane, pass, chunk, place_of(lane, pass, microbatch));
       if (action < 0) continue;
       loaded.pass_costs[action] = cost;
       Nanoseconds compute = cost.weight_gradient;

@@ -205,10 +205,9 @@ int StepProgram::first_user_of(int receive) const {
 void StepProgram::find_messages() {
   const std::vector<MessageEnd> ends = number_ends();
   for (Channel& channel : channels_)
-    channel.send_buffers =
-        map_->is_of_colocated(channel.edge) || channel.op == Op::kSendTurn
-            ? std::max(1, channel.messages)
-            : buffers_.send;
+    channel.send_buffers = map_->is_of_colocated(channel.edge) || channel.op == Op::kSendTurn
+                               ? std::max(1, channel.messages)
+                               : buffers_.send;
   for (const auto& [action, channel, number] : ends) {
     Message& message = messages_[channels_[channel].first_message + number];
     message.channel = channel;

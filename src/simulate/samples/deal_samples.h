@@ -105,7 +105,8 @@ void deal_round(std::span<const SampleSize> samples, std::vector<int> members, c
 /// Dispatches the samples of a colocated encoder to its replicas: the largest first, always to the
 /// one with the least so far in the step; pass by pass where it takes turns, else all at once.
 ///
-/// shape: rounds [microbatches] indices of samples; adds to replicas [replicas][microbatches] at the
+/// shape: rounds [microbatches] indices of samples; adds to replicas [replicas][microbatches] at
+/// the
 ///        first `passes`
 void deal_passes(std::span<const SampleSize> samples, const std::vector<std::vector<int>>& rounds,
                  cost::Media media, const schedule::PipelineModule& module,

@@ -136,10 +136,10 @@ class FormPlacing {
   [[nodiscard]] std::string describe_choice() const {
     return describe(problem_, runner_.choice) +
            (form_.placement == Placement::kFlow ? ", encoder ahead of its step" : "") +
-           (is_beside_first() ? str("; encoder tp ", form_.encoder.tp, ", dp ", form_.encoder.dp,
-                                    " beside the first stage in ", form_.first_stage_passes,
-                                    " passes")
-                              : "");
+           (is_beside_first()
+                ? str("; encoder tp ", form_.encoder.tp, ", dp ", form_.encoder.dp,
+                      " beside the first stage in ", form_.first_stage_passes, " passes")
+                : "");
   }
 
   [[nodiscard]] std::size_t batches() const {

@@ -19,8 +19,8 @@ struct TrainerForm {
   std::int64_t microbatches = 1;                               // of each replica of the backbone
   config::Placement placement = config::Placement::kSeparate;  // of the encoder
   Degrees encoder = {};                                        // of its own, where it is not inline
-  bool shards = false;             // parameters over all ranks, else whole copies
-  std::int64_t first_layers = -1;  // of the backbone's first stage; -1: as even as the others
+  bool shards = false;                  // parameters over all ranks, else whole copies
+  std::int64_t first_layers = -1;       // of the backbone's first stage; -1: as even as the others
   std::int64_t first_stage_passes = 0;  // of a colocated encoder on the ranks of the first stage
                                         // alone, which takes turns with it; 0: on all ranks
 

@@ -88,7 +88,7 @@ class Executor {
     int module = 0;  // likewise
     const parallel::Layout* layout = nullptr;
     bool is_backbone = true;
-    int edge_in = -1;      // into the first stage; -1: none
+    int edge_in = -1;  // into the first stage; -1: none
     // Of a colocated module: which microbatches of its list are one pass.
     std::optional<schedule::PassGroups> groups = {};
     std::vector<int> own;  // virtual stage of each chunk

@@ -43,8 +43,7 @@ FeatureExchange::Exchange& FeatureExchange::exchange(int edge, int pass) {
   const schedule::PassGroups of = groups(edge);
   const auto first = static_cast<int>(of.first_of(pass));
   // Idle microbatches, which hold nothing, are those of the last pass.
-  const int end =
-      pass + 1 == of.passes ? microbatches_ : static_cast<int>(of.first_of(pass + 1));
+  const int end = pass + 1 == of.passes ? microbatches_ : static_cast<int>(of.first_of(pass + 1));
   Exchange made{.rows = {along.ranks, rows_of_rounds(rounds_, first, end, along, model_), pass},
                 .first = first,
                 .kept = std::vector<std::int64_t>(static_cast<std::size_t>(end - first))};

@@ -30,8 +30,7 @@ void join_turns(const std::array<int, 2>& lanes, const std::array<const ActionLi
   std::array<std::size_t, 2> next{};
   for (std::size_t here = 0; next[here] < lists[here]->size();) {
     const schedule::Action& action = (*lists[here])[next[here]++];
-    if (!schedule::is_turn(action.op))
-      actions.push_back({.lane = lanes[here], .action = action});
+    if (!schedule::is_turn(action.op)) actions.push_back({.lane = lanes[here], .action = action});
     const bool gives = action.op == schedule::Op::kSendTurn && action.peer == lanes[1 - here];
     const bool ends = next[here] == lists[here]->size();
     if (gives || ends) here = 1 - here;

@@ -25,8 +25,8 @@ struct StepSchedule {
   int in_flight = 0;     // max chunk activations that this rank will keep
 };
 
-/// Lists the actions of this rank for a step of `microbatches`. A colocated encoder takes turns with
-/// the backbone as their lists say, or runs its forwards before the backbone's list and its
+/// Lists the actions of this rank for a step of `microbatches`. A colocated encoder takes turns
+/// with the backbone as their lists say, or runs its forwards before the backbone's list and its
 /// backwards after it.
 ///
 /// cost: one pass over the actions of all lanes

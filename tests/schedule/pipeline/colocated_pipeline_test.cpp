@@ -133,11 +133,9 @@ int count_overlaps(const DependencyGraph& graph, const PipelineMap& map, const S
 
 /// Vision in `passes` on each rank of a pipeline of `stages`, a rank each.
 Pipeline make_turns(int stages, int microbatches, int passes, bool takes_turns = true) {
-  return {.modules = {{.name = "vision",
-                       .replicas = stages,
-                       .passes = passes,
-                       .takes_turns = takes_turns},
-                      {.name = "backbone", .stages = stages}},
+  return {.modules =
+              {{.name = "vision", .replicas = stages, .passes = passes, .takes_turns = takes_turns},
+               {.name = "backbone", .stages = stages}},
           .edges = {{.from = 0, .to = 1}},
           .microbatches = microbatches};
 }
@@ -259,8 +257,7 @@ TEST(ColocatedPipeline, TakesMicrobatchesOfAGroupInTheirOrder) {
       for (const bool forward : {true, false}) {
         int next = 0;
         for (const Action& action : schedule.lists[0]) {
-          const bool counts =
-              forward ? action.op == Op::kForward : gives_input_gradient(action.op);
+          const bool counts = forward ? action.op == Op::kForward : gives_input_gradient(action.op);
           if (!counts || action.chunk != 0) continue;
           EXPECT_EQ(action.microbatch, next++) << traits.name;
         }

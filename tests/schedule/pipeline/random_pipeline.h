@@ -88,8 +88,7 @@ inline Pipeline draw_colocated(RandomStream& random, int most_stages = 5, int mo
   encoder.passes = static_cast<int>(random.between(1, pipeline.microbatches));
   if (random.below(2) == 0) {
     encoder.takes_turns = true;  // so its lanes lie within stages
-    encoder.replicas =
-        pipeline.modules[backbone].stages * static_cast<int>(random.between(1, 3));
+    encoder.replicas = pipeline.modules[backbone].stages * static_cast<int>(random.between(1, 3));
   }
   draw_times(random, encoder);
   draw_frozen(random, encoder);

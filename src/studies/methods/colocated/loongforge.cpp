@@ -9,8 +9,8 @@ namespace tributary::studies {
 namespace {
 
 /// The trainer's form of a plan, whose encoder takes `at_once` microbatches in a pass. An encoder
-/// of another tp than the backbone shares the items of a pass between its copies, where LoongForge's
-/// first level has all of them do the same, and the second one a microbatch each.
+/// of another tp than the backbone shares the items of a pass between its copies, where
+/// LoongForge's first level has all of them do the same, and the second one a microbatch each.
 TrainerForm form_of_level(const Degrees& backbone, std::int64_t rounds, std::int64_t tp,
                           std::int64_t at_once) {
   if (tp == backbone.tp) return inline_form(backbone, rounds);
