@@ -185,6 +185,21 @@ void deal_step(const MediaSeats& seats, const MediaCost& cost, std::vector<Media
 
 }  // namespace
 
+MediaSeats seats_of(const config::MeshShape& encoder, const config::MeshShape& backbone,
+                    std::int64_t passes, bool takes_turns) {
+  const auto replicas = [](const config::MeshShape& mesh) {
+    return mesh.dp_replicate * mesh.dp_shard;
+  };
+  const auto sequence = [](const config::MeshShape& mesh) { return mesh.cp * mesh.ulysses; };
+  return {.splits_frames = true,  // no patch of a tower ever meets one of another frame
+          .passes = passes,
+          .levels_passes = takes_turns,
+          .replicas = replicas(encoder),
+          .seats = sequence(encoder),
+          .takers = replicas(backbone),
+          .homes = sequence(backbone)};
+}
+
 void deal_media(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
   for (MediaRound& round : rounds) find_homes(seats, round);
   if (seats.passes > 0)

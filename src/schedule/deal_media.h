@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "config/run/mesh_shape.h"
 #include "core/sample_shape.h"
 #include "schedule/packed_bins.h"
 
@@ -49,6 +50,13 @@ struct MediaSeats {
   std::int64_t homes = 1;      // seats of each of them
   std::int64_t capacity = 0;   // patches that a seat holds in one pass; 0: as many as come
 };
+
+/// The seats of an encoder with a mesh of its own, and those of the backbone.
+/// passes: of a colocated encoder, which may take turns with the backbone; 0: it has ranks of its
+///         own
+[[nodiscard]] MediaSeats seats_of(const config::MeshShape& encoder,
+                                  const config::MeshShape& backbone, std::int64_t passes,
+                                  bool takes_turns);
 
 /// Gives every item its home, its seat and its pass. Homes share the items of a replica by
 /// share_items.

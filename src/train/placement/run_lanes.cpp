@@ -9,20 +9,6 @@
 namespace tributary::train {
 namespace {
 
-schedule::MediaSeats seats_of(const mesh::Mesh& encoder, const mesh::Mesh& backbone,
-                              const schedule::PipelineModule& module) {
-  const auto sequence = [](const mesh::Mesh& mesh) {
-    return mesh.shape().cp * mesh.shape().ulysses;
-  };
-  return {.splits_frames = true,  // no patch of a tower ever meets one of another frame
-          .passes = module.passes,
-          .levels_passes = module.takes_turns,
-          .replicas = encoder.data_ranks(),
-          .seats = sequence(encoder),
-          .takers = backbone.data_ranks(),
-          .homes = sequence(backbone)};
-}
-
 /// Groups of one name are one group, which both ways share.
 std::int64_t sent_along(const parallel::EdgeLink& link) {
   const std::int64_t bytes = link.to_higher->traffic().bytes;
@@ -95,7 +81,8 @@ RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes) {
     run.edges.push_back(
         {.encoder = from.name,
          .ranks = edge_of(meshes, from.name),
-         .seats = seats_of(meshes.encoders.at(from.name), meshes.backbone, from),
+         .seats = schedule::seats_of(meshes.encoders.at(from.name).shape(),
+                                     meshes.backbone.shape(), from.passes, from.takes_turns),
          .waits_on_host = plan.find(from.name)->features == config::FeatureMemory::kHost});
   }
   return run;
