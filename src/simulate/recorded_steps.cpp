@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "schedule/pipeline/count_rounds.h"
 #include "schedule/pipeline/plan_pipeline.h"
+#include "simulate/samples/deal_items.h"
 #include "simulate/samples/deal_step.h"
 
 namespace tributary::simulate {
@@ -20,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kLargestSide = 1 << 16;  // of a grid
 
 cost::MicrobatchShape read_microbatch(const Json& json, const std::string& where) {
   const bool fits = json.is_array() && json.size() == 6 &&
@@ -36,26 +38,68 @@ cost::MicrobatchShape read_microbatch(const Json& json, const std::string& where
   return shape;
 }
 
-/// Reads the steps of one replica.
-std::vector<std::vector<cost::MicrobatchShape>> read_replica(const std::string& path,
-                                                             std::int64_t skip) {
+/// A line of a replica's file, and where it stands.
+struct RecordedLine {
+  Json json;
+  std::string where;
+};
+
+/// Reads the lines of one replica's steps.
+std::vector<RecordedLine> read_lines(const std::string& path, std::int64_t skip) {
   std::istringstream lines(read_given_file(path, kMostBytes,
                                            {.what = "simulate: shapes of a run cannot be read",
                                             .expected = "shapes.jsonl of a run's directory"}));
-  std::vector<std::vector<cost::MicrobatchShape>> steps;
+  std::vector<RecordedLine> steps;
   std::int64_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     const std::string where = str(path, ":", ++number);
-    const Json json = parse_json(line, where);
+    Json json = parse_json(line, where);
     TRIB_REQUIRE(json.is_object() && json.contains("step") && json.contains("microbatches") &&
                      json["step"].is_number_unsigned() && json["microbatches"].is_array(),
                  .what = "simulate: step of a run cannot be read", .where = where,
                  .expected = "step and microbatches");
-    if (json["step"].get<std::int64_t>() <= skip) continue;
+    if (json["step"].get<std::int64_t>() > skip) steps.push_back({std::move(json), where});
+  }
+  return steps;
+}
+
+/// Reads the microbatches of one replica's steps.
+std::vector<std::vector<cost::MicrobatchShape>> read_replica(const std::string& path,
+                                                             std::int64_t skip) {
+  std::vector<std::vector<cost::MicrobatchShape>> steps;
+  for (const auto& [json, where] : read_lines(path, skip)) {
     std::vector<cost::MicrobatchShape>& step = steps.emplace_back();
     for (const Json& each : json["microbatches"]) step.push_back(read_microbatch(each, where));
   }
   return steps;
+}
+
+Grid read_grid(const Json& json, const std::string& where) {
+  const bool fits = json.is_array() && json.size() == 3 &&
+                    std::all_of(json.begin(), json.end(), [](const Json& each) {
+                      return each.is_number_unsigned() && each.get<std::uint64_t>() > 0 &&
+                             each.get<std::uint64_t>() <= kLargestSide;
+                    });
+  TRIB_REQUIRE(fits, .what = "simulate: image or clip of a run cannot be read", .where = where,
+               .found = escaped(json.dump()),
+               .expected = str("frames, rows and columns, 1 to ", kLargestSide));
+  return {json[0].get<std::int64_t>(), json[1].get<std::int64_t>(), json[2].get<std::int64_t>()};
+}
+
+/// Adds the media of a replica's step to the rounds of the step.
+void add_media(const RecordedLine& line, std::int32_t replica,
+               std::vector<schedule::MediaRound>& rounds) {
+  const Json& media = line.json["media"];
+  TRIB_REQUIRE(media.is_array() && media.size() == line.json["microbatches"].size(),
+               .what = "simulate: media of a run cannot be read", .where = line.where,
+               .found = escaped(media.dump()), .expected = "a list for each microbatch");
+  if (rounds.size() < media.size()) rounds.resize(media.size());
+  for (std::size_t round = 0; round < media.size(); ++round)
+    for (const Json& each : media[round]) {
+      schedule::MediaItem& item = rounds[round].emplace_back();
+      item.grid = read_grid(each, line.where);
+      item.replica = replica;
+    }
 }
 
 /// The files, by the rank that wrote them.
@@ -131,14 +175,34 @@ RecordedSteps read_recorded_steps(const std::string& run, std::int64_t skip) {
   return recorded;
 }
 
+RecordedMedia read_recorded_media(const std::string& run, std::int64_t skip) {
+  RecordedMedia media;
+  std::int32_t replica = 0;
+  for (const auto& [rank, path] : shape_files(run)) {
+    const std::vector<RecordedLine> lines = read_lines(path, skip);
+    if (std::ranges::any_of(lines, [](const auto& line) { return !line.json.contains("media"); }))
+      return {};
+    media.resize(std::max(media.size(), lines.size()));
+    for (std::size_t step = 0; step < lines.size(); ++step)
+      add_media(lines[step], replica, media[step]);
+    ++replica;
+  }
+  return media;
+}
+
 Simulation simulate_recorded(const config::Plan& plan, const cost::StageCosts& costs,
                              const config::Cluster& cluster, const SimulationOptions& options,
-                             const RecordedSteps& recorded) {
+                             const RecordedSteps& recorded, const RecordedMedia& media) {
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const ItemDealer items(plan, pipeline, costs);
+  TRIB_REQUIRE(media.empty() || media.size() == recorded.size(),
+               .what = "simulate: run has media of other steps", .where = "shapes.jsonl",
+               .found = str(media.size()), .expected = str(recorded.size(), " steps"));
   SimulationOptions of_run = options;
   of_run.steps = std::ssize(recorded);
   of_run.samples = {.kind = SampleSource::Kind::kGiven, .recorded = {}, .given = {}};
-  for (std::vector<std::vector<cost::MicrobatchShape>> replicas : recorded) {
+  for (std::size_t step = 0; step < recorded.size(); ++step) {
+    std::vector<std::vector<cost::MicrobatchShape>> replicas = recorded[step];
     std::size_t fullest = 0;
     for (const auto& replica : replicas) fullest = std::max(fullest, replica.size());
     const auto rounds = static_cast<std::size_t>(schedule::count_rounds(pipeline, fullest));
@@ -149,9 +213,13 @@ Simulation simulate_recorded(const config::Plan& plan, const cost::StageCosts& c
                  .what = "simulate: run has another number of replicas than the plan",
                  .where = "modules.backbone.mesh", .found = str(backbone.replicas, " replicas"),
                  .expected = str(replicas.size()));
-    for (const schedule::PipelineModule& module : pipeline.modules) {
+    for (int index = 0; index < std::ssize(pipeline.modules); ++index) {
+      const schedule::PipelineModule& module = pipeline.modules[index];
       const bool is_alike = !module.is_colocated() && module.replicas == backbone.replicas;
-      shapes.push_back(is_alike ? replicas : share_out(module, replicas));
+      if (!media.empty() && items.deals_to(index))
+        shapes.push_back(items.deal(index, media[step], rounds));
+      else
+        shapes.push_back(is_alike ? replicas : share_out(module, replicas));
     }
   }
   return simulate(plan, costs, cluster, of_run);

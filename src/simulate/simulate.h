@@ -17,15 +17,18 @@
 namespace tributary::simulate {
 
 /// The source of sample sizes. None: every microbatch is a full sequence, and all steps are equal.
-/// Samples of kMixture, kRecorded and kBatches are packed and balanced as the trainer does it.
+/// Samples of kMixture, kRecorded, kBatches and kShapes are packed and balanced as the trainer does
+/// it, and those of kShapes dealt to encoders item by item.
 struct SampleSource {
-  enum class Kind { kFullMicrobatches, kMixture, kRecorded, kBatches, kGiven };
+  enum class Kind { kFullMicrobatches, kMixture, kRecorded, kBatches, kShapes, kGiven };
   Kind kind = Kind::kFullMicrobatches;
   RecordedSizes recorded = {};
   // [batches][global samples] one batch a step, cyclic; must outlive the simulation
   const std::vector<std::vector<SampleSize>>* batches = nullptr;
   // [batches] which must outlive it too; null: each step dispatches its own
   std::vector<const schedule::StepPlan*> deals = {};
+  // [batches][global samples] as `batches`, with the shape of each item
+  const std::vector<std::vector<SampleShape>>* shapes = nullptr;
   // [steps] cyclic, of any length. One step of one replica of each module represents all of them.
   std::vector<StepShapes> given = {};
 };

@@ -51,7 +51,7 @@ RunAhead StepPlayer::ahead(const StepProgram& program, const Network& network) c
 
 /// Finds the microbatches of one replica of each module that all steps have, if replicas are equal.
 bool StepPlayer::find_equal_shapes() {
-  const auto& [kind, recorded, batches, deals, given] = options_.samples;
+  const auto& [kind, recorded, batches, deals, shapes, given] = options_.samples;
   if (kind == SampleSource::Kind::kFullMicrobatches) {
     equal_shapes_ = full_microbatches(plan_, fold_replicas(whole_, true).pipeline);
     return true;
@@ -139,6 +139,8 @@ StepShapes StepPlayer::shapes_of(std::int64_t step) {
       return dealer_.deal(draw_recorded(source.recorded, options_.seed, number, samples));
     case SampleSource::Kind::kBatches:
       return deal_batch(number % source.batches->size());
+    case SampleSource::Kind::kShapes:
+      return dealer_.deal((*source.shapes)[number % source.shapes->size()]);
   }
   TRIB_RAISE(Fault::kBug, .what = "simulate: no such source of samples");
 }

@@ -164,14 +164,24 @@ void add_sample(const SampleShape& sample, ShapeSums& sums) {
   }
 }
 
+/// The images and clips of a microbatch: first all images, as schedule::list_media has them.
+Json describe_media(std::span<const SampleShape> samples, std::span<const std::int32_t> members) {
+  Json media = Json::array();
+  for (const auto grids : {&SampleShape::images, &SampleShape::videos})
+    for (const std::int32_t member : members)
+      for (const Grid& grid : samples[static_cast<std::size_t>(member)].*grids)
+        media.push_back({grid.time, grid.rows, grid.columns});
+  return media;
+}
+
 /// What the microbatches of one replica hold in a step, for a simulation of it: a line of
 /// shapes.jsonl.
 ///
 /// shape: `microbatches` hold places in `samples`; each becomes [tokens, sum of squared lengths of
 ///        the samples, samples, patches, sum of squared patches of images and frames, images and
-///        frames]
+///        frames]; with_media: and the grid of each image and clip
 Json describe_shapes(std::int64_t step, std::span<const SampleShape> samples,
-                     const schedule::PackedBins& microbatches) {
+                     const schedule::PackedBins& microbatches, bool with_media) {
   Json list = Json::array();
   for (std::int64_t bin = 0; bin < microbatches.bins(); ++bin) {
     ShapeSums sums{};
@@ -179,7 +189,12 @@ Json describe_shapes(std::int64_t step, std::span<const SampleShape> samples,
       add_sample(samples[static_cast<std::size_t>(member)], sums);
     list.push_back(sums);
   }
-  return {{"step", step}, {"microbatches", std::move(list)}};
+  Json line{{"step", step}, {"microbatches", std::move(list)}};
+  if (!with_media) return line;
+  line["media"] = Json::array();
+  for (std::int64_t bin = 0; bin < microbatches.bins(); ++bin)
+    line["media"].push_back(describe_media(samples, microbatches.bin(bin)));
+  return line;
 }
 
 }  // namespace
@@ -253,7 +268,9 @@ StepMetrics Loop::account(const TakenStep& taken, ComputedStep step) {
     metrics.padding = 1 - tokens / static_cast<double>(batch.attention_rows);
   metrics.peak_bytes = peak_bytes(session_.device);
   if (shapes_file_)
-    shapes_ = describe_shapes(metrics.step, taken.shapes, taken.microbatches).dump();
+    shapes_ = describe_shapes(metrics.step, taken.shapes, taken.microbatches,
+                              session_.lanes.has_encoders_apart())
+                  .dump();
   const double seconds = taken.watch.seconds();
   metrics.seconds.other = seconds - metrics.seconds.sum();
   const double available = seconds * peak_flops_ * session_.mesh->world().size();

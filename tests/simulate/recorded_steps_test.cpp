@@ -61,6 +61,46 @@ TEST(ReadRecordedSteps, NamesWhatCannotBeRead) {
               testing::HasSubstr("other steps"));
 }
 
+TEST(ReadRecordedMedia, JoinsTheReplicasOfARound) {
+  const RunFiles run;
+  run.write("shapes.jsonl",
+            "{\"step\": 1, \"microbatches\": [[9, 81, 1, 0, 0, 0]], \"media\": [[]]}\n"
+            "{\"step\": 2, \"microbatches\": [[9, 81, 1, 6, 36, 1]], \"media\": [[[1, 2, 3]]]}\n");
+  run.write(
+      "shapes-1.jsonl",
+      "{\"step\": 1, \"microbatches\": [], \"media\": []}\n"
+      "{\"step\": 2, \"microbatches\": [[9, 81, 1, 4, 8, 2], [1, 1, 1, 5, 25, 1]], \"media\": "
+      "[[[2, 1, 2]], [[1, 5, 1]]]}\n");
+  const RecordedMedia media = read_recorded_media(run.path(), 0);
+  ASSERT_EQ(media.size(), 2U);
+  ASSERT_EQ(media[0].size(), 1U);
+  EXPECT_TRUE(media[0][0].empty());
+  ASSERT_EQ(media[1].size(), 2U);
+  ASSERT_EQ(media[1][0].size(), 2U);
+  EXPECT_EQ(media[1][0][0].grid, (Grid{1, 2, 3}));
+  EXPECT_EQ(media[1][0][0].replica, 0);
+  EXPECT_EQ(media[1][0][1].grid, (Grid{2, 1, 2}));
+  EXPECT_EQ(media[1][0][1].replica, 1);
+  EXPECT_EQ(media[1][1][0].grid, (Grid{1, 5, 1}));
+  EXPECT_EQ(read_recorded_media(run.path(), 1).size(), 1U);
+  run.write("shapes-1.jsonl", "{\"step\": 1, \"microbatches\": []}\n");
+  EXPECT_TRUE(read_recorded_media(run.path(), 0).empty()) << "an older run has none";
+}
+
+TEST(ReadRecordedMedia, NamesWhatCannotBeRead) {
+  const RunFiles run;
+  const auto words = [&](const std::string& media) {
+    run.write("shapes.jsonl",
+              "{\"step\": 1, \"microbatches\": [[1, 1, 1, 0, 0, 0]], \"media\": " + media + "}\n");
+    return words_of([&] { (void)read_recorded_media(run.path(), 0); });
+  };
+  EXPECT_THAT(words("[]"), testing::AllOf(testing::HasSubstr("shapes.jsonl:1"),
+                                          testing::HasSubstr("a list for each microbatch")));
+  for (const char* grid :
+       {"[[[1, 2]]]", "[[[1, 2, 0]]]", "[[[1, 2, -3]]]", "[[[1, 2, 100000]]]", "[[7]]"})
+    EXPECT_THAT(words(grid), testing::HasSubstr("frames, rows and columns, 1 to 65536")) << grid;
+}
+
 cost::MicrobatchShape tokens(double count) {
   cost::MicrobatchShape shape;
   shape.backbone = {.tokens = count, .squared_tokens = count * count, .sequences = 1};

@@ -145,8 +145,9 @@ config::Trace answer_simulate(const SimulateRequest& request) {
   simulate::SimulationOptions options = options_of(asked);
   options.samples = samples.source;
   const simulate::Simulation simulation =
-      request.run.empty() ? simulate::simulate(plan, costs, cluster, options)
-                          : simulate::simulate_recorded(plan, costs, cluster, options, request.run);
+      request.run.empty()
+          ? simulate::simulate(plan, costs, cluster, options)
+          : simulate::simulate_recorded(plan, costs, cluster, options, request.run, request.media);
   config::Trace trace = simulate::trace_of(simulation, asked.plan.where(), cluster.name);
   if (request.profile && request.profile->flops_per_s == 0) {  // its peak is not known
     trace.summary.mfu = 0;

@@ -82,6 +82,7 @@ void read_plan_files(SimulateRequest& request) {
   }
   if (options.given.has("--run")) {
     request.run = simulate::read_recorded_steps(options.run, options.skip);
+    request.media = simulate::read_recorded_media(options.run, options.skip);
     if (options.threads == 0) options.threads = threads_of_run(options.run);
   }
   request.recorded = read_lengths(options.lengths, options.length_rows);

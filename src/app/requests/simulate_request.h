@@ -57,7 +57,8 @@ struct SimulateRequest {
   std::optional<config::Cluster> cluster = {};           // null: nodes of 8 A100
   std::optional<config::Profile> profile = {};           // measured costs of layers and collectives
   std::optional<simulate::RecordedSizes> recorded = {};  // sizes of samples to draw from
-  simulate::RecordedSteps run = {};  // recorded by a run; simulated in place of `steps`
+  simulate::RecordedSteps run = {};    // recorded by a run; simulated in place of `steps`
+  simulate::RecordedMedia media = {};  // of these steps, where the run recorded them
 };
 
 /// Checks the options and reads the files that they name.

@@ -5,13 +5,9 @@
 
 #include "core/error.h"
 #include "schedule/pipeline/count_rounds.h"
+#include "simulate/samples/deal_items.h"
 
 namespace tributary::simulate {
-namespace {
-
-constexpr double kNanosecondsPerFlop = 1e-3;
-
-}  // namespace
 
 StepDealer::StepDealer(const config::Plan& plan, const schedule::Pipeline& pipeline,
                        const cost::StageCosts& costs)
@@ -119,6 +115,19 @@ StepShapes StepDealer::deal(std::span<const SampleSize> samples,
     for (std::size_t round = 0; round < rounds; ++round)
       deal_round(samples, in_round[round], costs_.media(index), static_cast<int>(round), replicas);
   }
+  return shapes;
+}
+
+StepShapes StepDealer::deal(std::span<const SampleShape> samples) {
+  std::vector<SampleSize> sizes;
+  for (const SampleShape& shape : samples) sizes.push_back(size_of(shape));
+  const schedule::StepPlan step = plan(sizes);
+  StepShapes shapes = deal(sizes, step);
+  const ItemDealer items(plan_, pipeline_, costs_);
+  const std::vector<schedule::MediaRound> rounds = schedule::list_media(samples, step.microbatches);
+  for (int module = 0; module < std::ssize(shapes); ++module)
+    if (items.deals_to(module))
+      shapes[module] = items.deal(module, rounds, shapes[module].front().size());
   return shapes;
 }
 

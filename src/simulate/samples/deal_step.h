@@ -9,8 +9,10 @@
 
 namespace tributary::simulate {
 
-/// Makes the microbatches of a step from the sizes of its samples, as the trainer does: by
-/// schedule::plan_step with the plan's `batch`, in as many microbatches as that needs.
+/// Makes the microbatches of a step from its samples, as the trainer does: by schedule::plan_step
+/// with the plan's `batch`, in as many microbatches as that needs. Where shapes of samples are
+/// given in place of sizes, encoders with meshes of their own get single images and clips, by
+/// ItemDealer.
 ///
 /// owns: the loads of sizes seen so far; keeps references to its arguments
 class StepDealer {
@@ -34,6 +36,7 @@ class StepDealer {
   /// As above, with a given step plan.
   [[nodiscard]] StepShapes deal(std::span<const SampleSize> samples,
                                 const schedule::StepPlan& step) const;
+  [[nodiscard]] StepShapes deal(std::span<const SampleShape> samples);
 
  private:
   [[nodiscard]] Nanoseconds time_of(const cost::MicrobatchShape& shape) const;
