@@ -53,6 +53,14 @@ class PlanFiles {
   std::map<std::string, std::string> methods_;  // by the digest of their plan
 };
 
+void make_folder(const std::string& folder) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure)
+    TRIB_RAISE(Fault::kResource, .what = "app: folder of runs cannot be made", .where = folder,
+               .found = failure.message(), .fix = "give --work another one");
+}
+
 std::vector<MethodResult> results_of(const StudyJob& job, const std::vector<PlanToRun>& plans,
                                      bool knows_peak) {
   PlanFiles files(job);
@@ -102,7 +110,6 @@ SettingResult run_setting(const config::Study& study, const StudyJob& job,
   const auto say = [&](const std::string& text) {
     log_note(str("compare: ", setting.name, ": ", text));
   };
-  std::filesystem::create_directories(job.folder);
   std::string profile = options.profile;
   if (profile.empty()) {
     profile = job.folder + "/profile.json";
@@ -112,7 +119,7 @@ SettingResult run_setting(const config::Study& study, const StudyJob& job,
   const MeasuredJob measured = measured_job(job, profile);
   const TrainerCheck trainer({.text = job.run.model.path}, job.run);
   const std::vector<PlanToRun> plans = studies::plans_to_run(
-      study, setting, measured.problem,
+      study, setting, measured.problem, job.batches,
       [&](const config::Plan& plan) { return trainer.refusal_of(plan); },
       [&](std::string_view method) { say(str("planning ", method)); });
   SettingResult result{.name = setting.name,
@@ -146,6 +153,7 @@ RunStudy run_study(const config::Study& study, const RunStudyOptions& options) {
                                 .source = study.source,
                                 .notes = study.notes,
                                 .against = study.against}};
+  for (const StudyJob& job : jobs) make_folder(job.folder);
   for (const StudyJob& job : jobs)
     ended.comparison.settings.push_back(run_setting(study, job, options));
   studies::judge_figures(study, ended.comparison);

@@ -45,8 +45,8 @@ std::int64_t most_microbatches(const plan::PlanningProblem& problem, const confi
 class PlanMaker {
  public:
   PlanMaker(const StudySetting& setting, const plan::PlanningProblem& problem,
-            const TrainerRefusal& refusal)
-      : setting_(setting), problem_(problem), refusal_(refusal) {}
+            const SampleBatches& samples, const TrainerRefusal& refusal)
+      : setting_(setting), problem_(problem), samples_(samples), refusal_(refusal) {}
 
   PlanToRun plan(const std::string& method) {
     if (method == kSearchMethod) return by_search();
@@ -118,8 +118,11 @@ class PlanMaker {
       refuse(str("`train` refuses its plan: ", reason));
       return made;
     }
-    const simulate::Simulation simulation =
-        plan::simulate_on(problem_, *made.plan, std::ssize(problem_.batches));
+    const simulate::Simulation simulation = simulate::simulate(
+        *made.plan, plan::costs_on(problem_, *made.plan), problem_.cluster,
+        {.steps = std::ssize(samples_),
+         .samples = {.kind = simulate::SampleSource::Kind::kShapes, .shapes = &samples_},
+         .network = {.threads = problem_.threads}});
     if (simulation.out_of_memory) {
       refuse(str("memory: it holds ", simulation.out_of_memory->needed, " on ",
                  simulation.out_of_memory->lane, ", of ", simulation.out_of_memory->available));
@@ -153,6 +156,7 @@ class PlanMaker {
 
   const StudySetting& setting_;
   const plan::PlanningProblem& problem_;
+  const SampleBatches& samples_;
   const TrainerRefusal& refusal_;
   std::vector<RecomputedTables> levels_;
 };
@@ -161,12 +165,13 @@ class PlanMaker {
 
 std::vector<PlanToRun> plans_to_run(const config::Study& study, const StudySetting& setting,
                                     const plan::PlanningProblem& problem,
-                                    const TrainerRefusal& refusal, const OnMethod& on_method) {
+                                    const SampleBatches& samples, const TrainerRefusal& refusal,
+                                    const OnMethod& on_method) {
   std::vector<std::string> methods = study.methods;
   if (methods.empty())
     for (const config::StudyMethod& each : study_methods(study.kind))
       if (each.in_all) methods.push_back(each.name);
-  PlanMaker maker(setting, problem, refusal);
+  PlanMaker maker(setting, problem, samples, refusal);
   std::vector<PlanToRun> plans;
   for (const std::string& method : methods) {
     if (on_method) on_method(method);

@@ -28,20 +28,26 @@ using TrainerRefusal = std::function<std::string(const config::Plan&)>;
 /// What is told of each method before it is planned.
 using OnMethod = std::function<void(std::string_view method)>;
 
+/// The shapes of the samples of batches.
+using SampleBatches = std::vector<std::vector<SampleShape>>;
+
 /// Plans every method of a study for a machine and for the batches that a run will have, in the
 /// trainer's form and with the method's own dispatch of samples.
 ///
 /// Methods that dispatch samples in order go round-robin over the replicas, and each replica packs
 /// its own into at most the method's number of microbatches; all others are balanced as the trainer
-/// does it. A method without a form of the trainer, a reference, and a plan that `refusal` or
-/// memory refuses have a reason in place of a plan.
+/// does it. Simulated steps deal images and clips to encoders as the trainer does. A method without
+/// a form of the trainer, a reference, and a plan that `refusal` or memory refuses have a reason in
+/// place of a plan.
 ///
-/// shape:  returns [methods], in the order of the study
+/// shape:  samples [batches of the problem][global samples] -> returns [methods], in the order of
+///         the study
 /// errors: Fault::kInput as problem_of_model and plan_veomni
 /// cost:   that of each method's search, and of one simulation of the batches
 [[nodiscard]] std::vector<PlanToRun> plans_to_run(const config::Study& study,
                                                   const config::StudySetting& setting,
                                                   const plan::PlanningProblem& problem,
+                                                  const SampleBatches& samples,
                                                   const TrainerRefusal& refusal,
                                                   const OnMethod& on_method = {});
 

@@ -26,9 +26,24 @@ class PlansToRun : public testing::Test {
     config::Study study;
     study.methods = std::move(methods);
     std::map<std::string, PlanToRun> plans;
-    for (PlanToRun& made : plans_to_run(study, setting_, problem_, refusal))
+    for (PlanToRun& made : plans_to_run(study, setting_, problem_, shapes(), refusal))
       plans[made.method] = std::move(made);
     return plans;
+  }
+  /// Shapes with the sizes of the problem's samples: equal pictures.
+  SampleBatches shapes() const {
+    SampleBatches batches;
+    for (const auto& batch : problem_.batches) {
+      batches.emplace_back();
+      for (const simulate::SampleSize& size : batch) {
+        SampleShape& shape = batches.back().emplace_back();
+        shape.tokens = {size.tokens};
+        if (size.items > 0)
+          shape.images.assign(static_cast<std::size_t>(size.items),
+                              {1, 1, size.patches / size.items});
+      }
+    }
+    return batches;
   }
   static std::string accept(const config::Plan&) { return {}; }
 
