@@ -50,8 +50,9 @@ std::int64_t ItemDealer::cost_of(const Grid& grid) const {
 std::vector<std::vector<cost::MicrobatchShape>> ItemDealer::deal(
     int module, std::vector<schedule::MediaRound> rounds, std::size_t microbatches) const {
   const schedule::PipelineModule& encoder = pipeline_.modules[module];
-  const schedule::MediaSeats seats = schedule::seats_of(
-      plan_.find(encoder.name)->mesh, plan_.find("backbone")->mesh, encoder.passes);
+  const schedule::MediaSeats seats =
+      schedule::seats_of(plan_.find(encoder.name)->mesh, plan_.find("backbone")->mesh,
+                         encoder.passes, encoder.takes_turns);
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::int64_t> costs;
   const auto cost = [&](const Grid& grid) {
     const auto [known, is_new] = costs.try_emplace({grid.time, grid.rows, grid.columns}, 0);

@@ -81,8 +81,8 @@ RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes) {
     run.edges.push_back(
         {.encoder = from.name,
          .ranks = edge_of(meshes, from.name),
-         .seats = schedule::seats_of(meshes.encoders.at(from.name).shape(),
-                                     meshes.backbone.shape(), from.passes, from.takes_turns),
+         .seats = schedule::seats_of(meshes.encoders.at(from.name).shape(), meshes.backbone.shape(),
+                                     from.passes, from.takes_turns),
          .waits_on_host = plan.find(from.name)->features == config::FeatureMemory::kHost});
   }
   return run;
