@@ -81,7 +81,7 @@ TEST(ReadRunConfig, AnswersNamesOfOtherTrainers) {
       {"num_train_epochs", "run.steps, which counts steps"},
       {"model.lora_alpha", "without LoRA"},
       {"data.truncation", "data.too_long, drop or refuse"},
-      {"data.template", "chats are written as ChatML"},
+      {"data.template", "the tokenizer says which chat is written"},
       {"run.epochs", "run.steps, which counts steps"},
       {"cutoff_len", "data.max_tokens"},
       {"warmup_ratio", "schedule.warmup_steps"},
