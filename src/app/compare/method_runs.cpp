@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "app/launch/command_words.h"
 #include "app/launch/run_ranks.h"
@@ -54,6 +55,17 @@ double largest_difference(const std::vector<double>& losses, const std::vector<d
   return largest;
 }
 
+/// Removes the run that an earlier comparison left in a directory; anything else stays.
+void remove_earlier_run(const std::string& directory) {
+  if (!std::filesystem::exists(directory + "/config.yaml")) return;
+  std::error_code failure;
+  std::filesystem::remove_all(directory, failure);
+  if (failure)
+    TRIB_RAISE(Fault::kResource, .what = "app: an earlier run cannot be removed",
+               .where = directory, .found = failure.message(),
+               .fix = "remove it, or give --work another folder");
+}
+
 /// The runs of a job, one after another.
 class JobRuns {
  public:
@@ -61,6 +73,7 @@ class JobRuns {
 
   void run(const std::string& method, std::int64_t round, studies::MethodRun& to) {
     to.directory = str(job_.folder, "/", method, "-", round);
+    remove_earlier_run(to.directory);
     LaunchOptions options{.ranks = job_.setting->devices,
                           .words = {"train", job_.setting->run->config},
                           .limits = {}};

@@ -19,7 +19,8 @@ void measure_profile(const StudyJob& job, const std::string& profile);
 using OnRun = std::function<void(const std::string& method, std::int64_t round)>;
 
 /// Trains the methods of a setting that have a plan file on processes of this machine, in rounds:
-/// each method once, then each again. A method whose run fails is not run again; the others go on.
+/// each method once, then each again. The same runs of an earlier comparison in the folder are
+/// replaced. A method whose run fails is not run again; the others go on.
 /// Losses are compared with those of the first method that ran, because all train on one data
 /// order.
 ///
