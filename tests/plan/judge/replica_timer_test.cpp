@@ -25,8 +25,12 @@ struct Case {
   simulate::Network network;
 };
 
+/// One lane for a colocated module on all stages, so it takes no turns.
 schedule::Pipeline with_one_replica(schedule::Pipeline pipeline) {
-  for (schedule::PipelineModule& module : pipeline.modules) module.replicas = 1;
+  for (schedule::PipelineModule& module : pipeline.modules) {
+    module.replicas = 1;
+    module.takes_turns = false;
+  }
   return pipeline;
 }
 
