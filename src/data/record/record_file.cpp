@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/file/given_file.h"
@@ -12,6 +13,7 @@
 #include "data/record/many_files.h"
 #include "data/record/other_files.h"
 #include "data/record/picture_folder.h"
+#include "data/record/table_file.h"
 #include "data/record/tar_file.h"
 
 namespace tributary::data {
@@ -19,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kMostStateBytes = std::size_t{16} << 20;
 constexpr std::size_t kBeginningBytes = 512;  // a tar archive is known by its 257th byte
 
 /// The kinds of files that are taken from a directory, by the ends of their names.
@@ -26,9 +29,12 @@ struct FileKind {
   std::string_view name;
   std::vector<std::string_view> ends;
 };
-const std::array<FileKind, 2> kFileKinds{
+const std::array<FileKind, 5> kFileKinds{
     FileKind{"JSON", {".jsonl", ".jsonl.gz", ".json", ".json.gz"}},
+    FileKind{"text", {".txt", ".txt.gz"}},
     FileKind{"tar", {".tar", ".tar.gz", ".tgz"}},
+    FileKind{"Parquet", {".parquet"}},
+    FileKind{"Arrow", {".arrow"}},
 };
 
 const FileKind* kind_of(const std::string& path) {
@@ -67,10 +73,35 @@ std::unique_ptr<RecordFile> open_shards(const std::string& path) {
              .fix = str("name the files by a pattern: ", path, "/*.jsonl"));
 }
 
+/// Opens a directory of `Dataset.save_to_disk`: the Arrow files that its state lists. Null when it
+/// is none.
+std::unique_ptr<RecordFile> open_saved(const std::string& path) {
+  std::error_code failure;
+  TRIB_REQUIRE(!fs::exists(fs::path(path) / "dataset_dict.json", failure),
+               .what = "data: directory holds several parts of a data set",
+               .where = shown_path(path), .found = "dataset_dict.json", .expected = "one of them",
+               .fix = str("set `path` to ", path, "/train, or another directory in it"));
+  const fs::path state = fs::path(path) / "state.json";
+  if (!fs::exists(state, failure)) return nullptr;
+  const std::string where = state.string();
+  const Json json = parse_json(
+      read_given_file(where, kMostStateBytes, {.what = "data: state of a data set cannot be read"}),
+      where);
+  std::vector<std::string> paths;
+  try {
+    for (const Json& file : json.at("_data_files"))
+      paths.push_back((fs::path(path) / file.at("filename").get<std::string>()).string());
+  } catch (const Json::exception& wrong) {
+    TRIB_RAISE(Fault::kInput, .what = "data: state of a data set is not understood", .where = where,
+               .found = wrong.what(), .expected = "the list _data_files, as `datasets` writes it");
+  }
+  TRIB_REQUIRE(!paths.empty(), .what = "data: file holds no record", .where = where,
+               .found = "an empty list _data_files", .expected = "files of Arrow");
+  return open_all(path, paths);
+}
+
 std::unique_ptr<RecordFile> open_directory(const std::string& path) {
-  if (const auto other = recognise_directory(path))
-    TRIB_RAISE(Fault::kInput, .what = "data: directory holds no records that are read",
-               .where = shown_path(path), .found = other->what, .fix = other->fix);
+  if (auto saved = open_saved(path)) return saved;
   if (auto pictures = open_picture_folder(path)) return pictures;
   return open_shards(path);
 }
@@ -83,12 +114,16 @@ std::unique_ptr<RecordFile> open_record_file(const std::string& path) {
   if (is_pattern(path) && !fs::exists(path, failure)) return open_all(path, list_paths(path));
   std::unique_ptr<ByteFile> bytes = open_bytes(path);
   const std::string beginning = bytes->beginning(kBeginningBytes);
+  if (is_parquet(beginning)) return open_parquet(path);
+  if (is_arrow(beginning)) return open_arrow(path);
   if (is_tar(beginning)) return std::make_unique<TarFile>(std::move(bytes));
   if (const auto other = recognise_file(path, beginning))
     TRIB_RAISE(Fault::kInput, .what = "data: file holds no records", .where = shown_path(path),
                .found = other->what, .expected = "one JSON object a line, or a list of them",
                .fix = other->fix);
-  return std::make_unique<JsonFile>(std::move(bytes));
+  const bool is_text = path.ends_with(".txt") || path.ends_with(".txt.gz");
+  return std::make_unique<JsonFile>(std::move(bytes),
+                                    is_text ? JsonFile::Content::kText : JsonFile::Content::kJson);
 }
 
 }  // namespace tributary::data
