@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
 
 #include "core/error.h"
 #include "data/decode/data_url.h"
@@ -62,13 +63,15 @@ class EncodeSample : public testing::Test {
   }
 
   std::unique_ptr<SampleEncoder> make(Tokens most = {}, bool sees = true,
-                                      Resize resize = resize_nearest) const {
+                                      Resize resize = resize_nearest,
+                                      bool truncates = false) const {
     QwenEncoding encoding;
     encoding.tokenizer = &tokenizer_;
     encoding.chat.system_prompt = "hi";
     if (sees) encoding.pictures = PreprocessorConfig{};
     encoding.resize = std::move(resize);
     encoding.most_tokens = most;
+    encoding.truncates = truncates;
     return make_qwen_encoder(std::move(encoding));
   }
   Record read(const std::string& line) const {
@@ -99,6 +102,70 @@ TEST_F(EncodeSample, DescribesWhatItEncodes) {
     EXPECT_EQ(encoder->describe(record).value(), sample.shape());
     EXPECT_EQ(sample.tokens.size(), sample.targets.size());
   }
+}
+
+/// A cut sample begins as the whole one, and holds each picture as a whole or not at all.
+TEST_F(EncodeSample, CutsASampleAtAnyLimit) {
+  const Record record = read(kMixed);
+  const EncodedSample whole = make()->encode(record).value();
+  const std::int64_t length = std::ssize(whole.tokens);
+  const auto pads = [&](const EncodedSample& sample) {
+    return std::ranges::count_if(sample.tokens, [&](TokenId token) {
+      return token == tokenizer_.id_of("<|image_pad|>") ||
+             token == tokenizer_.id_of("<|video_pad|>");
+    });
+  };
+  std::set<std::size_t> items;
+  std::int64_t cut = 0;
+  for (std::int64_t limit = 1; limit <= length + 1; ++limit) {
+    SCOPED_TRACE(limit);
+    const auto encoder = make({limit}, /*sees=*/true, resize_nearest, /*truncates=*/true);
+    const auto sample = encoder->encode(record);
+    if (!sample) {
+      EXPECT_EQ(sample.refusal().code, "too_long");
+      EXPECT_EQ(cut, 0) << "the answers stand behind what cannot be cut";
+      EXPECT_EQ(encoder->describe(record).refusal().code, "too_long");
+      continue;
+    }
+    ++cut;
+    const EncodedSample& part = sample.value();
+    EXPECT_EQ(encoder->describe(record).value(), part.shape());
+    ASSERT_LE(std::ssize(part.tokens), std::min(limit, length));
+    EXPECT_TRUE(std::equal(part.tokens.begin(), part.tokens.end(), whole.tokens.begin()));
+    EXPECT_TRUE(std::equal(part.targets.begin(), part.targets.end(), whole.targets.begin()));
+    std::int64_t merged = 0;
+    for (const PatchedItem& item : part.items) merged += item.grid.patches() / 4;
+    EXPECT_EQ(pads(part), merged);
+    EXPECT_NE(part.tokens.back(), tokenizer_.id_of("<|vision_start|>"));
+    items.insert(part.items.size());
+    if (limit >= length) {
+      EXPECT_EQ(part.tokens, whole.tokens);
+    }
+  }
+  EXPECT_EQ(items, (std::set<std::size_t>{3, 4}));
+  EXPECT_GT(cut, 10);
+  const auto encoder = make({length - 1}, true, resize_nearest, /*truncates=*/true);
+  EXPECT_EQ(encoder->encode_held_out(record).refusal().code, "too_long");
+  EXPECT_EQ(encoder->describe_held_out(record).refusal().code, "too_long");
+}
+
+TEST_F(EncodeSample, LearnsAllTextOfADocument) {
+  const Record record = read(R"({"text":"ab<image>c","images":["a.png"]})");
+  const auto encoder = make();
+  const EncodedSample sample = encoder->encode(record).value();
+  EXPECT_EQ(encoder->describe(record).value(), sample.shape());
+  const std::int64_t picture = 1 + sample.items.at(0).grid.patches() / 4 + 1;
+  const std::vector<TokenId> before = tokenizer_.encode("ab", SpecialText::kPlain);
+  const std::vector<TokenId> after = tokenizer_.encode("c", SpecialText::kPlain);
+  ASSERT_EQ(std::ssize(sample.tokens), std::ssize(before) + picture + std::ssize(after) + 1);
+  EXPECT_EQ(sample.tokens.back(), tokenizer_.id_of("<|endoftext|>"));
+  EXPECT_EQ(sample.targets.back(), kIgnoredTarget);
+  // Every token but the first and the picture's is a target of the token before it.
+  EXPECT_EQ(sample.shape().target_tokens.count, std::ssize(before) - 1 + std::ssize(after) + 1);
+  const HeldOutSample held_out = encoder->encode_held_out(record).value();
+  EXPECT_EQ(held_out.prompt.size(), sample.tokens.size() - after.size() - 1);
+  EXPECT_EQ(held_out.answer, "c");
+  EXPECT_EQ(last_answer(record), "");
 }
 
 TEST_F(EncodeSample, ExpandsEveryItemToItsPatches) {

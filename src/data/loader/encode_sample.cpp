@@ -9,10 +9,12 @@
 #include "data/decode/decode_picture.h"
 #include "data/record/media_files.h"
 #include "data/record/record.h"
+#include "data/text/document_template.h"
 
 namespace tributary::data {
 namespace {
 
+constexpr std::size_t kAskedOfDocument = 8;                  // tokens, of a held-out one
 constexpr std::size_t kHeaderBytes = std::size_t{64} << 10;  // EXIF previews fit in most files
 
 Refusal name_image(const Refusal& refusal, const std::string& image) {
@@ -51,29 +53,40 @@ std::size_t find_answer(const std::vector<Turn>& turns) {
   TRIB_RAISE(Fault::kBug, .what = "data: record without an assistant turn was accepted");
 }
 
+/// A chat, and its size with its media expanded.
+struct SizedChat {
+  EncodedChat chat;
+  SampleShape shape;
+};
+
 class QwenEncoder final : public SampleEncoder {
  public:
   explicit QwenEncoder(QwenEncoding encoding)
       : encoding_(std::move(encoding)), chat_(*encoding_.tokenizer, encoding_.chat) {}
 
   Result<SampleShape> describe(const Record& record) const override {
-    const Result<EncodedChat> chat = encode_turns(record);
-    if (!chat) return chat.refusal();
-    return describe_chat(record, chat.value());
+    return describe_as(record, encoding_.truncates);
+  }
+  Result<SampleShape> describe_held_out(const Record& record) const override {
+    return describe_as(record, /*truncates=*/false);
   }
   Result<EncodedSample> encode(const Record& record) const override {
-    return encode_with(record, nullptr);
+    return encode_with(record, encoding_.truncates, nullptr);
   }
   Result<HeldOutSample> encode_held_out(const Record& record) const override;
 
  private:
   Result<EncodedChat> encode_turns(const Record& record) const;
   ClipTimes times_in(const Record& record) const;
-  Result<SampleShape> describe_chat(const Record& record, const EncodedChat& chat) const;
+  Result<SizedChat> size_chat(const Record& record, bool truncates) const;
+  Result<SampleShape> describe_as(const Record& record, bool truncates) const;
+  void cut_chat(EncodedChat& chat, const std::vector<Grid>& grids) const;
   Result<Grid> measure(const Record& record, MediaReference medium) const;
   Result<PatchedItem> patch(const Record& record, MediaReference medium,
                             std::vector<Picture>* keep) const;
-  Result<EncodedSample> encode_with(const Record& record, std::vector<Picture>* keep) const;
+  Result<EncodedSample> encode_with(const Record& record, bool truncates,
+                                    std::vector<Picture>* keep) const;
+  void ask_for_middle(HeldOutSample& held_out) const;
   std::optional<Refusal> refuse_shape(const SampleShape& shape) const;
   EncodedChat expand(const EncodedChat& chat, const std::vector<PatchedItem>& items) const;
 
@@ -86,6 +99,8 @@ Result<EncodedChat> QwenEncoder::encode_turns(const Record& record) const {
   const std::size_t media = record.images.size() + record.clips.size();
   if (media > 0 && !encoding_.pictures)
     return Refusal{"no_vision", str(media, " images or clips, and the model reads text alone")};
+  if (record.is_document)
+    return encode_document(*encoding_.tokenizer, record.turns.front().parts, times_in(record));
   return chat_.encode(record.turns, ChatEnd::kLastTurn, times_in(record));
 }
 
@@ -151,53 +166,112 @@ EncodedChat QwenEncoder::expand(const EncodedChat& chat,
   return chat_.expand_media(chat, merged);
 }
 
-Result<SampleShape> QwenEncoder::describe_chat(const Record& record,
-                                               const EncodedChat& chat) const {
-  SampleShape shape;
-  shape.tokens = {std::ssize(chat.tokens)};
-  shape.target_tokens = {std::ranges::count_if(
-      chat.targets, [](std::int64_t target) { return target != kIgnoredTarget; })};
-  for (std::size_t i = 0; i < chat.media.size(); ++i) {
-    const MediaReference& medium = chat.media[i];
-    const Result<Grid> grid = measure(record, medium);
-    if (!grid) return grid.refusal();
-    // Each item has its pad tokens already.
-    shape.tokens += {merged_tokens(grid.value(), *encoding_.pictures) - chat.pads[i]};
-    (medium.modality == Modality::kVideo ? shape.videos : shape.images).push_back(grid.value());
+/// Cuts a chat at the limit: behind a token, or before a picture or clip that does not fit as a
+/// whole, with the <|vision_start|> and <|vision_end|> around each of its pads.
+void QwenEncoder::cut_chat(EncodedChat& chat, const std::vector<Grid>& grids) const {
+  const auto is_pad = [&](std::size_t at) {
+    return chat.tokens[at] == chat_.image_pad() || chat.tokens[at] == chat_.video_pad();
+  };
+  std::int64_t length = 0;
+  std::size_t kept = 0;   // tokens, of which pads stand for a whole picture
+  std::size_t media = 0;  // among them
+  std::size_t begun = 0;  // where the latest of them begins
+  int pads = 0;           // of an item that goes on
+  for (; kept < chat.tokens.size(); ++kept) {
+    const bool pad = is_pad(kept);
+    if (pad && pads == 0) begun = kept - 1;
+    length += pad ? merged_tokens(grids[media], *encoding_.pictures) / chat.pads[media] : 1;
+    if (length > encoding_.most_tokens.count) break;
+    if (pad && ++pads == chat.pads[media]) ++media, pads = 0;
   }
-  if (auto refusal = refuse_shape(shape)) return *refusal;
-  return shape;
+  if (kept == chat.tokens.size()) return;
+  const bool lacks_end = kept > 0 && is_pad(kept - 1);
+  if (lacks_end && pads == 0) --media;
+  if (lacks_end || pads > 0 || is_pad(kept)) kept = begun;
+  chat.tokens.resize(kept);
+  chat.targets.resize(kept);
+  chat.media.resize(media);
+  chat.pads.resize(media);
 }
 
-Result<EncodedSample> QwenEncoder::encode_with(const Record& record,
+Result<SizedChat> QwenEncoder::size_chat(const Record& record, bool truncates) const {
+  Result<EncodedChat> encoded = encode_turns(record);
+  if (!encoded) return encoded.refusal();
+  SizedChat sized{.chat = std::move(encoded).value(), .shape = {}};
+  std::vector<Grid> grids;
+  for (const MediaReference& medium : sized.chat.media) {
+    const Result<Grid> grid = measure(record, medium);
+    if (!grid) return grid.refusal();
+    grids.push_back(grid.value());
+  }
+  const bool may_cut = truncates && encoding_.most_tokens.count > 0;
+  if (may_cut) cut_chat(sized.chat, grids);
+  SampleShape& shape = sized.shape;
+  shape.tokens = {std::ssize(sized.chat.tokens)};
+  shape.target_tokens = {std::ranges::count_if(
+      sized.chat.targets, [](std::int64_t target) { return target != kIgnoredTarget; })};
+  for (std::size_t i = 0; i < sized.chat.media.size(); ++i) {
+    // Each item has its pad tokens already.
+    shape.tokens += {merged_tokens(grids[i], *encoding_.pictures) - sized.chat.pads[i]};
+    const bool is_clip = sized.chat.media[i].modality == Modality::kVideo;
+    (is_clip ? shape.videos : shape.images).push_back(grids[i]);
+  }
+  if (may_cut && shape.target_tokens.count == 0)
+    return Refusal{kTooLong, str("nothing to learn within ", encoding_.most_tokens)};
+  if (auto refusal = refuse_shape(shape)) return *refusal;
+  return sized;
+}
+
+Result<SampleShape> QwenEncoder::describe_as(const Record& record, bool truncates) const {
+  Result<SizedChat> sized = size_chat(record, truncates);
+  if (!sized) return sized.refusal();
+  return std::move(sized).value().shape;
+}
+
+Result<EncodedSample> QwenEncoder::encode_with(const Record& record, bool truncates,
                                                std::vector<Picture>* keep) const {
-  const Result<EncodedChat> chat = encode_turns(record);
-  if (!chat) return chat.refusal();
   // Headers first: a sample that is too long is refused before its pixels are decoded.
-  const Result<SampleShape> shape = describe_chat(record, chat.value());
-  if (!shape) return shape.refusal();
+  const Result<SizedChat> sized = size_chat(record, truncates);
+  if (!sized) return sized.refusal();
+  const EncodedChat& chat = sized.value().chat;
   EncodedSample sample;
   sample.key = record.key;
-  for (const MediaReference& medium : chat.value().media) {
+  for (const MediaReference& medium : chat.media) {
     Result<PatchedItem> item = patch(record, medium, keep);
     if (!item) return item.refusal();
     sample.items.push_back(std::move(item).value());
   }
-  EncodedChat whole = expand(chat.value(), sample.items);
+  EncodedChat whole = expand(chat, sample.items);
   sample.tokens = std::move(whole.tokens);
   sample.targets = std::move(whole.targets);
-  if (sample.shape() != shape.value())
+  if (sample.shape() != sized.value().shape)
     return Refusal{"length_changed", "a picture was written between its header and its pixels"};
   return sample;
+}
+
+/// Asks for a few tokens from the middle of a document on, behind its last picture.
+void QwenEncoder::ask_for_middle(HeldOutSample& held_out) const {
+  const std::vector<TokenId>& tokens = held_out.sample.tokens;
+  std::size_t begin = tokens.size() / 2;
+  for (std::size_t i = begin; i < tokens.size(); ++i)
+    if (tokens[i] == chat_.image_pad() || tokens[i] == chat_.video_pad()) begin = i + 2;
+  const std::size_t end = std::min(begin + kAskedOfDocument, tokens.size() - 1);
+  held_out.prompt.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(begin));
+  held_out.answer = encoding_.tokenizer->decode(
+      std::span(tokens).subspan(begin, std::max(begin, end) - begin), SpecialTokens::kSkip);
 }
 
 Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
   const Record judged = judged_part(record);
   const std::size_t answer = judged.turns.size() - 1;
   HeldOutSample held_out;
-  Result<EncodedSample> sample = encode_with(judged, &held_out.pictures);
+  Result<EncodedSample> sample = encode_with(judged, /*truncates=*/false, &held_out.pictures);
   if (!sample) return sample.refusal();
   held_out.sample = std::move(sample).value();
+  if (record.is_document) {
+    ask_for_middle(held_out);
+    return held_out;
+  }
   held_out.answer = text_of(judged.turns[answer]);
   for (const Turn& turn : judged.turns)
     if (turn.role == Role::kUser) held_out.question = text_of(turn);
@@ -225,6 +299,7 @@ Record judged_part(const Record& record) {
 }
 
 std::string last_answer(const Record& record) {
+  if (record.is_document) return "";
   return text_of(record.turns[find_answer(record.turns)]);
 }
 
@@ -274,6 +349,7 @@ std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
   encoding.chat = {.system_prompt = config::system_prompt_of(model.family, run.data.system_prompt),
                    .train_on_newline = run.data.train_on_newline};
   encoding.most_tokens = most_tokens_of(run);
+  encoding.truncates = run.data.too_long == config::TooLong::kTruncate;
   if (model.vision)
     encoding.pictures = read_preprocessor_config(
         run.model.path, *model.vision,

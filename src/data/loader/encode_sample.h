@@ -42,7 +42,7 @@ struct QwenEncoding {
 
 /// The part of a held-out record that is scored: up to its last answer that counts in the loss.
 [[nodiscard]] Record judged_part(const Record& record);
-/// The text of the last assistant turn.
+/// The text of the last assistant turn; empty for a document, of which a few tokens are asked.
 [[nodiscard]] std::string last_answer(const Record& record);
 
 /// Reads the bytes of an image from the container, the folder, or its data URL.

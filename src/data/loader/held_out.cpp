@@ -31,7 +31,7 @@ std::int64_t HeldOut::size(int source) const { return impl_->at(source).held_out
 Result<SampleShape> HeldOut::describe(int source, std::int64_t position) const {
   const Result<Record> record = impl_->at(source).read_held_out(position);
   if (!record) return record.refusal();
-  return impl_->encoder().describe(judged_part(record.value()));
+  return impl_->encoder().describe_held_out(judged_part(record.value()));
 }
 
 Result<HeldOutSample> HeldOut::load(int source, std::int64_t position) const {

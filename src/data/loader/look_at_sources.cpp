@@ -34,9 +34,9 @@ std::string list_keys(const std::map<std::string, std::int64_t>& keys) {
   return text;
 }
 
-void look_at_source(const config::SourceSection& source, const SourceFiles& files,
-                    const SampleEncoder& encoder, std::map<std::string, std::int64_t>& keys,
-                    std::vector<std::string>& findings) {
+void look_at_source(const config::SourceSection& source, config::TooLong too_long_rule,
+                    const SourceFiles& files, const SampleEncoder& encoder,
+                    std::map<std::string, std::int64_t>& keys, std::vector<std::string>& findings) {
   const std::int64_t looked_at = std::min(kLookedAt, files.train_size());
   std::int64_t too_long = 0;
   std::string example;
@@ -56,7 +56,8 @@ void look_at_source(const config::SourceSection& source, const SourceFiles& file
   const std::string of_records = str(" of ", looked_at, " records looked at");
   if (too_long > 0)
     findings.push_back(str("source ", source.name, ": samples that are too long are left out, ",
-                           too_long, of_records, ": ", example, " (data.too_long: drop)"));
+                           too_long, of_records, ": ", example, " (data.too_long: ",
+                           too_long_rule == config::TooLong::kTruncate ? "truncate)" : "drop)"));
   if (!keys.empty())
     findings.push_back(
         str("source ", source.name, ": keys that nothing reads: ", list_keys(keys), of_records));
@@ -113,7 +114,7 @@ std::vector<std::string> look_at_sources(const config::DataSection& data,
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (data.sources[i].weight == 0) continue;
     std::map<std::string, std::int64_t> keys;
-    look_at_source(data.sources[i], *sources[i], encoder, keys, findings);
+    look_at_source(data.sources[i], data.too_long, *sources[i], encoder, keys, findings);
     for (const auto& [key, records] : keys) unread_keys.insert(data.sources[i].name + " " + key);
   }
   return findings;
@@ -136,7 +137,8 @@ void refuse_too_long(const config::DataSection& data,
   if (count > kMaxNamed) list += str("\n  and ", count - kMaxNamed, " more");
   TRIB_REQUIRE(count == 0, .what = "data: samples are too long", .where = "data.too_long: refuse",
                .found = str(count, " of ", records, " training records:", list, "\n "),
-               .fix = str(kFix, ", or set data.too_long: drop"), .exit = ExitCode::kDataLimit);
+               .fix = str(kFix, ", or set data.too_long: drop or truncate"),
+               .exit = ExitCode::kDataLimit);
 }
 
 }  // namespace tributary::data

@@ -36,6 +36,10 @@ class SampleEncoder {
   [[nodiscard]] virtual Result<SampleShape> describe(const Record& record) const = 0;
   /// Decodes and encodes; leaves `id` and `source` to the caller.
   [[nodiscard]] virtual Result<EncodedSample> encode(const Record& record) const = 0;
+  /// As describe, of a record that encode_held_out is to encode: it is never cut.
+  [[nodiscard]] virtual Result<SampleShape> describe_held_out(const Record& record) const {
+    return describe(record);
+  }
   [[nodiscard]] virtual Result<HeldOutSample> encode_held_out(const Record& record) const = 0;
 };
 

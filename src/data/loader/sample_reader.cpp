@@ -40,7 +40,7 @@ void SampleReader::find_usable(const Draw& draw, Passed& passed, const Use& use)
     const std::optional<Refusal> refusal =
         record ? use(record.value(), files.file().key(in_file)) : record.refusal();
     if (!refusal) return;
-    if (too_long_ == config::TooLong::kDrop && refusal->code == kTooLong) {
+    if (too_long_ != config::TooLong::kRefuse && refusal->code == kTooLong) {
       if (attempt == 0) passed.is_left_out = draw.position < files.train_size();
       if (++too_long == kMaxTooLong) raise_all_too_long(files, refusal->reason);
     } else {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/record/column_forms.h"
+#include "data/record/document_forms.h"
 #include "data/record/record_fields.h"
 #include "data/record/turn_forms.h"
 #include "data/record/unread_keys.h"
@@ -30,7 +31,9 @@ constexpr FormReader kReaders[] = {
      },
      read_alpaca},
     {RecordForm::kQuery, has_query, read_query},
+    {RecordForm::kInterleaved, has_interleaved, read_interleaved},
     {RecordForm::kCaption, has_caption, read_caption},
+    {RecordForm::kText, has_text, read_text},
 };
 
 /// Whether the record holds a better and a worse answer, as text or turns.

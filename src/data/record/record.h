@@ -27,6 +27,7 @@ struct Clip {
 struct Record {
   std::string key;  // file:line
   std::vector<Turn> turns;
+  bool is_document = false;         // the one turn is learned as it stands, without a chat template
   std::vector<std::string> images;  // paths or data URLs; a MediaReference indexes this list
   std::vector<Clip> clips;
   const MediaFiles* folder = nullptr;  // where paths start; null only if all are data URLs
@@ -35,7 +36,15 @@ struct Record {
 };
 
 /// How a record is written; docs/formats/data.md shows each.
-enum class RecordForm { kMessages, kConversations, kAlpaca, kQuery, kCaption };
+enum class RecordForm {
+  kMessages,
+  kConversations,
+  kAlpaca,
+  kQuery,
+  kInterleaved,
+  kCaption,
+  kText,
+};
 
 struct RecordFormName {
   RecordForm form;
@@ -46,7 +55,9 @@ inline constexpr std::array kRecordForms{
     RecordFormName{RecordForm::kConversations, "conversations"},
     RecordFormName{RecordForm::kAlpaca, "alpaca"},
     RecordFormName{RecordForm::kQuery, "query"},
+    RecordFormName{RecordForm::kInterleaved, "interleaved"},
     RecordFormName{RecordForm::kCaption, "caption"},
+    RecordFormName{RecordForm::kText, "text"},
 };
 [[nodiscard]] std::string_view name_of(RecordForm form);
 /// The form of that name; null when it is none, as for `auto`.

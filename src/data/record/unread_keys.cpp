@@ -101,6 +101,8 @@ constexpr std::string_view kReadInQuery[] = {
     "completion", "image",  "images",   "video",    "videos", "fps"};
 constexpr std::string_view kReadInCaption[] = {"image", "images", "file_name", "caption",
                                                "text",  "label",  "system"};
+constexpr std::string_view kReadInDocument[] = {
+    "text", "texts", "images", "text_list", "image_info", "image", "video", "videos", "fps"};
 constexpr std::string_view kReadInMessage[] = {"role", "content", "weight", "train"};
 constexpr std::string_view kReadInSpeech[] = {"from", "value", "weight", "train"};
 constexpr std::string_view kReadInText[] = {"type", "text"};
@@ -127,6 +129,8 @@ Keys keys_of(RecordObject kind) {
       return {kReadInQuery, kRefusedInRecord};
     case RecordObject::kCaption:
       return {kReadInCaption, kRefusedInRecord};
+    case RecordObject::kDocument:
+      return {kReadInDocument, kRefusedInRecord};
     case RecordObject::kMessage:
       return {kReadInMessage, kRefusedInTurn};
     case RecordObject::kSpeech:
@@ -214,7 +218,6 @@ constexpr OtherForm kOtherForms[] = {
     {"question", "a question without its answer"},
     {"file_name", "a picture without its `text`"},
     {"image", "a picture without its `text`"},
-    {"text", "raw text"},
 };
 
 }  // namespace

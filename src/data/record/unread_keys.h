@@ -15,6 +15,7 @@ enum class RecordObject {
   kAlpaca,  // a record of columns, by its form
   kQuery,
   kCaption,
+  kDocument,
   kMessage,   // a turn of `messages`
   kSpeech,    // a turn of `conversations`
   kTextPart,  // an entry of a content list, by its type

@@ -120,13 +120,13 @@ std::vector<Part> trimmed(std::vector<Part> parts) {
   return parts;
 }
 
+}  // namespace
+
 std::string text_of_time(double seconds) {
   std::array<char, 64> text{};
   (void)std::snprintf(text.data(), text.size(), "<%.1f seconds>", seconds);
   return text.data();
 }
-
-}  // namespace
 
 /// A stretch of the rendered chat that is tokenised on its own.
 struct ChatTemplate::Segment {

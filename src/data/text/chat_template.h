@@ -30,6 +30,8 @@ struct EncodedChat {
 
 /// The time [s] of each step of a clip, where the text in front of it says it; else nothing.
 using ClipTimes = std::function<std::vector<double>(const MediaReference& clip)>;
+/// `<0.2 seconds>`: how the text says it.
+[[nodiscard]] std::string text_of_time(double seconds);
 
 /// The chats of the families, built from turns and not from text, so that the text of a user cannot
 /// become a control token. The tokenizer says which: ChatML where it has <|im_start|>, the headers
