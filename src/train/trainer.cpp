@@ -313,7 +313,7 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
       print_changes(out, *facts, config);
     }
     print_variables(out);
-    print_data(out, config, session.loader->records(), count_held_out(session));
+    print_data(out, session.config, session.loader->records(), count_held_out(session));
     out << "ready after " << describe_seconds(start.seconds()) << std::endl;
     if (leads) print_notes(out, session);
 

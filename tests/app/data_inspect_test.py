@@ -139,7 +139,7 @@ class DataInspect(unittest.TestCase):
                 ([path, "--images", self.folder + "/pics"], "data: image folder does not exist"),
                 ([path, "--limit", "-1"], "app: limit is negative"),
                 ([path, "data.max_tokens=5"], "app: values without a configuration"),
-                ([self.write("a.parquet", "PAR1")], "found: Parquet; expected: one JSON object"),
+                ([self.write("a.zip", "PK\x03\x04")], "found: a zip archive; expected: one JSON object"),
                 ([self.folder], "data: file holds no record"),
                 ([], "command line not understood")):
             with self.subTest(expected):

@@ -45,22 +45,32 @@ TEST(CheckSurroundings, AcceptsWhatIsThereAndMakesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder.path("runs")));
 }
 
+TEST(CheckSurroundings, LeavesDirectoriesAndPatternsToWhoOpensThem) {
+  const TemporaryFolder folder;
+  RunConfig config = surroundings(folder);
+  config.data.sources[0].path = folder.path("data");
+  config.data.sources[0].held_out = folder.path("shard-{00..09}.tar");
+  EXPECT_EQ(refusal_of_surroundings(config), "accepted");
+}
+
 TEST(CheckSurroundings, ListsEveryPathThatIsMissing) {
   const TemporaryFolder folder;
   RunConfig config = surroundings(folder);
   config.model.path = "models/none";
   config.data.sources[0].path = folder.path("none.jsonl");
-  config.data.sources[0].held_out = folder.path("data");
+  config.data.sources[0].held_out = folder.path("no_directory");
+  config.data.sources[0].roots = {folder.path("no_root")};
   config.data.sources[0].images = folder.path("data/a.jsonl");
   config.run.dir = folder.path("data/a.jsonl/run");
   const std::string refusal = refusal_of_surroundings(config);
-  EXPECT_THAT(refusal, HasSubstr("5 problems"));
+  EXPECT_THAT(refusal, HasSubstr("6 problems"));
   EXPECT_THAT(refusal,
               HasSubstr("directory does not exist; where: model.path = models/none (from /"));
   EXPECT_THAT(refusal, HasSubstr("file does not exist; where: data.sources.0.path = " +
                                  folder.path("none.jsonl")));
-  EXPECT_THAT(refusal, AllOf(HasSubstr("not a file; where: data.sources.0.held_out"),
-                             HasSubstr("`tributary data inspect PATH` says how to convert")));
+  EXPECT_THAT(refusal, AllOf(HasSubstr("file does not exist; where: data.sources.0.held_out"),
+                             HasSubstr("docs/formats/data.md lists the kinds of sources")));
+  EXPECT_THAT(refusal, HasSubstr("directory does not exist; where: data.sources.0.roots"));
   EXPECT_THAT(refusal, HasSubstr("not a directory; where: data.sources.0.images"));
   EXPECT_THAT(refusal, HasSubstr("run directory cannot be made; where: run.dir"));
 }

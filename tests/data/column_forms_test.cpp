@@ -131,6 +131,10 @@ TEST(Forms, AreChosenByKeysOrByName) {
 TEST(Forms, NamePreferences) {
   EXPECT_THAT(why_refused(R"({"prompt":"a","chosen":"b","rejected":"c"})"),
               HasSubstr("preferences: chosen and rejected are a pair of answers to compare"));
+  EXPECT_THAT(why_refused(R"({"query":"a","response":"b","label":false})"),
+              HasSubstr("unread_key: record.label is not read: preferences are not trained"));
+  EXPECT_THAT(parse(R"({"query":"a","response":"b","label":3})").record.unread_keys,
+              ElementsAre("label"));
   EXPECT_THAT(why_refused(R"({"conversations":[],"chosen":{"from":"gpt"},"rejected":{}})"),
               HasSubstr("preferences: "));
 }

@@ -118,5 +118,29 @@ INSTANTIATE_TEST_SUITE_P(Confinement, MediaFolderTest,
                            return one.param == Confinement::kKernel ? "Kernel" : "ResolvedPath";
                          });
 
+TEST(MediaRoots, TakeAbsolutePathsBelowAnyOfThem) {
+  const TemporaryFolder first;
+  const TemporaryFolder second;
+  const TemporaryFolder outside;
+  first.write("a.png", "1");
+  second.write("sub/b.png", "2");
+  outside.write("c.png", "3");
+  const MediaRoots roots(first.path(), {second.path()});
+  const auto text = [&](const std::string& path) {
+    const auto bytes = roots.read(path);
+    return bytes ? std::string(bytes.value().begin(), bytes.value().end()) : bytes.refusal().code;
+  };
+  EXPECT_EQ(text("a.png"), "1");
+  EXPECT_EQ(text(first.at("a.png")), "1");
+  EXPECT_EQ(text(second.at("sub/b.png")), "2");
+  EXPECT_EQ(roots.read_beginning(second.at("sub/b.png"), 0).value().size(), 0u);
+  EXPECT_EQ(text("sub/b.png"), "missing_file") << "relative paths start from the first alone";
+  EXPECT_EQ(text(outside.at("c.png")), "path_escapes");
+  EXPECT_EQ(text(second.at("../c.png")), "path_escapes");
+  EXPECT_THAT(roots.read(outside.at("c.png")).refusal().reason, testing::HasSubstr("`roots`"));
+  EXPECT_TRUE(roots.holds(second.at("sub/b.png")));
+  EXPECT_FALSE(roots.holds(outside.at("c.png")));
+}
+
 }  // namespace
 }  // namespace tributary::data

@@ -50,6 +50,9 @@ std::vector<data::Survey> survey_run(const config::RunConfig& run, std::int64_t 
   for (const config::SourceSection& source : run.data.sources) {
     surveys.push_back(data::survey_source(source, options));
     surveys.back().weight = source.weight;
+    if (const data::Histogram& tokens = surveys.back().tokens;
+        run.data.weigh_by == config::WeighBy::kTokens && tokens.sum > 0)
+      surveys.back().weight *= static_cast<double>(tokens.values) / static_cast<double>(tokens.sum);
     if (source.held_out.empty()) continue;
     config::SourceSection held_out = source;
     held_out.name += " (held out)";

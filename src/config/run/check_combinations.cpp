@@ -292,12 +292,14 @@ void check_modules(const RunConfig& config, Checker& check) {
 void check_drill(const RunConfig& config, Checker& check) {
   const DrillSection& drill = config.drill;
   if (drill.fault == DrillFault::kNone) return;
-  check.require(drill.step <= config.run.steps, "drill.step",
+  const bool knows_steps = config.run.epochs == 0;
+  check.require(!knows_steps || drill.step <= config.run.steps, "drill.step",
                 {.what = "config: fault drill comes after the end of the run",
                  .found = str("step ", drill.step, ", run.steps ", config.run.steps),
                  .expected = "drill.step <= run.steps"});
   const auto due = [&](std::int64_t every) { return every > 0 && drill.step % every == 0; };
-  const bool is_saved = drill.step == config.run.steps || due(config.checkpoint.every) ||
+  const bool is_saved = !knows_steps || drill.step == config.run.steps ||
+                        due(config.checkpoint.every) ||
                         (config.checkpoint.keep_best && due(config.validation.every));
   check.require(drill.section != DrillPlace::kCheckpoint || is_saved, "drill.step",
                 {.what = "config: drill.step has no checkpoint to strike at",

@@ -132,6 +132,7 @@ void check_surroundings(const RunConfig& config) {
     check.require_source(key + "path", source.path);
     if (!source.held_out.empty()) check.require_source(key + "held_out", source.held_out);
     if (!source.images.empty()) (void)check.require_folder(key + "images", source.images);
+    for (const std::string& root : source.roots) (void)check.require_folder(key + "roots", root);
   }
   check.require_writable("run.dir", run_directory(config));
   problems.raise_if_any("surroundings of the run");

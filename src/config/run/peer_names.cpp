@@ -12,14 +12,13 @@ struct PeerName {
   std::string_view advice;
 };
 
-constexpr std::string_view kNoEpochs =
-    "run.steps, which counts steps: samples of the data / batch.global_samples is one epoch";
+constexpr std::string_view kEpochs = "run.epochs, in place of run.steps";
 constexpr std::string_view kAccumulation =
     "batch.global_samples: gradients are accumulated over as many microbatches of "
     "batch.capacity_tokens as a step needs";
 constexpr std::string_view kAdamW = "nothing: AdamW is the one optimizer";
 constexpr std::string_view kCutoff = "data.max_tokens, or batch.capacity_tokens";
-constexpr std::string_view kTooLong = "data.too_long, drop or refuse: a sample is never cut";
+constexpr std::string_view kTooLong = "data.too_long: drop, truncate or refuse";
 constexpr std::string_view kLora = "model.freeze: modules train whole or not at all, without LoRA";
 
 constexpr PeerName kPeerNames[]{
@@ -47,9 +46,9 @@ constexpr PeerName kPeerNames[]{
     {"lr_scheduler", "schedule.decay"},
     {"min_lr", "schedule.final_ratio, a fraction of the peak"},
     {"min_lr_ratio", "schedule.final_ratio"},
-    {"epochs", kNoEpochs},
-    {"num_epochs", kNoEpochs},
-    {"num_train_epochs", kNoEpochs},
+    {"epochs", kEpochs},
+    {"num_epochs", kEpochs},
+    {"num_train_epochs", kEpochs},
     {"max_steps", "run.steps"},
     {"output_dir", "run.dir"},
     {"run_name", "run.name"},

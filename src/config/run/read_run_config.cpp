@@ -65,6 +65,7 @@ RunConfig read_run_config(const std::string& path, std::span<const std::string> 
 
 std::vector<std::string> list_idle_values(const RunConfig& config) {
   std::vector<std::string> idle;
+  if (config.run.epochs > 0) return idle;  // the data will say how many steps there are
   const std::int64_t steps = config.run.steps;
   for (const SourceSection& source : config.data.sources)
     if (source.start_step >= steps)

@@ -60,7 +60,7 @@ inline const std::vector<std::string>& names_of<Shard>() {
 }
 template <>
 inline const std::vector<std::string>& names_of<TooLong>() {
-  static const std::vector<std::string> names{"drop", "refuse"};
+  static const std::vector<std::string> names{"drop", "refuse", "truncate"};
   return names;
 }
 template <>

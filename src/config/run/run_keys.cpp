@@ -47,6 +47,11 @@ std::vector<Key> run_keys() {
                                         .meaning = "Optimizer steps of the whole run.",
                                         .unit = "steps",
                                         .range = {1, kManySteps}}),
+      key<&R::run, &RunSection::epochs>(
+          {.path = "run.epochs",
+           .meaning = "Passes over all training records; above 0 in place of `run.steps`.",
+           .unit = "epochs",
+           .range = {0, 1e6}}),
       key<&R::run, &RunSection::seed>({.path = "run.seed",
                                        .meaning = "Every random stream of the run comes from it: "
                                                   "initial weights, order of the data, sampling.",
@@ -110,33 +115,37 @@ std::vector<Key> run_keys() {
            .required = true}),
       key<&R::data, &DataSection::sources, &S::path>(
           {.path = "data.sources[].path",
-           .meaning = "File or directory of the training samples: `docs/formats/data.md` lists the "
-                      "kinds.",
+           .meaning = "File or directory of the training samples (docs/formats/data.md).",
            .required = true}),
       key<&R::data, &DataSection::sources, &S::held_out>(
           {.path = "data.sources[].held_out",
            .meaning = "Held-out samples, likewise; empty: `data.held_out_fraction` of `path`."}),
       key<&R::data, &DataSection::sources, &S::images>(
           {.path = "data.sources[].images",
-           .meaning =
-               "Folder that image paths in the file start from; empty: the folder of `path`."}),
+           .meaning = "Folder that image paths start from; empty: the folder of `path`."}),
+      key<&R::data, &DataSection::sources, &S::roots>(
+          {.path = "data.sources[].roots",
+           .meaning = "Further folders that absolute image paths may lie in."}),
       key<&R::data, &DataSection::sources, &S::format>(
           {.path = "data.sources[].format",
-           .meaning = "Form of the records; `auto`: by the keys of each.",
-           .choices = {"auto", "messages", "conversations", "alpaca", "query", "caption"}}),
+           .meaning = "Form of the records; `auto`: by their keys.",
+           .choices = {"auto", "messages", "conversations", "alpaca", "query", "interleaved",
+                       "caption", "text"}}),
       key<&R::data, &DataSection::sources, &S::question>(
           {.path = "data.sources[].question",
-           .meaning = "Question before the text or class of each picture, where records have "
-                      "none: form `caption`."}),
+           .meaning = "Question before the text of each picture, in the form `caption`."}),
       key<&R::data, &DataSection::sources, &S::weight>(
           {.path = "data.sources[].weight",
-           .meaning = "Share of the samples drawn from this source, relative to the other weights.",
+           .meaning = "Share of what is drawn from this source, relative to the other weights.",
            .range = {0, 1e9, true}}),
       key<&R::data, &DataSection::sources, &S::start_step>(
           {.path = "data.sources[].start_step",
            .meaning = "The source joins the mixture at this step: a curriculum.",
            .unit = "steps",
            .range = {0, kManySteps}}),
+      key<&R::data, &DataSection::weigh_by>(
+          {.path = "data.weigh_by",
+           .meaning = "What weights share out: samples, or tokens by the mean of 64 records."}),
       key<&R::data, &DataSection::held_out_fraction>(
           {.path = "data.held_out_fraction",
            .meaning = "Part of each source without a `held_out` file that is kept for validation: "
@@ -160,8 +169,8 @@ std::vector<Key> run_keys() {
       key<&R::data, &DataSection::too_long>(
           {.path = "data.too_long",
            .meaning = "What becomes of longer samples: `drop` leaves them out, counts them and "
-                      "draws another in place of each; `refuse` looks at all of them before the "
-                      "first step and ends there if there is one."}),
+                      "draws others; `truncate` cuts them, before a picture that does not fit; "
+                      "`refuse` ends the run before its first step if there is one."}),
       key<&R::data, &DataSection::system_prompt>(
           {.path = "data.system_prompt",
            .meaning = "System turn of conversations that have none; `auto`: that of the family's "
@@ -187,10 +196,8 @@ std::vector<Key> run_keys() {
            .range = {0, 1}}),
       key<&R::data, &DataSection::bad_at_least>(
           {.path = "data.bad_at_least",
-           .meaning =
-               "Bad samples that are tolerated before `data.bad_fraction` counts; but no more "
-               "than half of the records of a source, or `data.bad_fraction` of them where "
-               "that is more.",
+           .meaning = "Bad samples that are tolerated before `data.bad_fraction` counts; but at "
+                      "most half of a source, or `data.bad_fraction` of it where that is more.",
            .unit = "samples",
            .range = {0, kManySteps}}),
 

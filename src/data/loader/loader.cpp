@@ -97,7 +97,7 @@ Loader::Impl::Impl(const LoaderOptions& options, const SampleEncoder& encoder)
     : options_(options),
       encoder_(encoder),
       sources_(open_sources(options.data)),
-      order_(options.seed, mix(options.data, sources_, options.batch_samples)),
+      order_(options.seed, mix(options.data, sources_, encoder, options.batch_samples)),
       reader_(sources_, order_, encoder, options.data.too_long),
       quarantine_(options.quarantine_path, options.data.bad_fraction, options.data.bad_at_least),
       cursors_(sources_.size()),

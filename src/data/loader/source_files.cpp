@@ -44,6 +44,27 @@ bool is_of_form(const Refusal& refusal) {
          refusal.code == "preferences";
 }
 
+/// The mean length of training records that are spread over a source; bad ones do not count.
+double mean_tokens(const config::SourceSection& source, const SourceFiles& files,
+                   const SampleEncoder& encoder) {
+  const std::int64_t looked_at = std::min<std::int64_t>(files.train_size(), kProbedRecords);
+  double sum = 0;
+  std::int64_t good = 0;
+  for (std::int64_t i = 0; i < looked_at; ++i) {
+    const Result<Record> record = files.read_train(i * files.train_size() / looked_at);
+    if (!record) continue;
+    const Result<SampleShape> shape = encoder.describe(record.value());
+    if (!shape) continue;
+    sum += static_cast<double>(shape.value().tokens.count);
+    ++good;
+  }
+  TRIB_REQUIRE(sum > 0, .what = "data: no length of the source is known", .where = source.path,
+               .found = str(looked_at, " records looked at, none good"),
+               .expected = "good records, for data.weigh_by: tokens",
+               .fix = "`tributary data inspect` says what is wrong with them");
+  return sum / static_cast<double>(good);
+}
+
 }  // namespace
 
 std::string image_root(const config::SourceSection& source) {
@@ -66,10 +87,11 @@ RecordOptions record_options(const config::SourceSection& source) {
 
 SourceFiles::SourceFiles(const config::SourceSection& source, double held_out_fraction)
     : name_(source.name),
+      image_root_(image_root(source)),
       options_(record_options(source)),
       file_(open_record_file(source.path)),
       held_out_file_(open_held_out(source)),
-      folder_(image_root(source)) {
+      folder_(image_root_, source.roots) {
   divide(held_out_file_ ? 0.0 : held_out_fraction);
   probe_forms();
   probe_images();
@@ -136,7 +158,7 @@ void SourceFiles::probe_images() {
     }
   }
   TRIB_REQUIRE(found > 0 || missing < kEnoughMissing,
-               .what = "data: none of the first images exists", .where = folder_.root(),
+               .what = "data: none of the first images exists", .where = image_root_,
                .found = str(missing, " missing, the first is ", first_missing),
                .expected = "image paths that start from this folder",
                .fix = str("set `images` of source ", name_, " to the folder of the images"));
@@ -204,11 +226,14 @@ void require_samples(const config::DataSection& data,
 
 std::vector<MixtureShare> mix(const config::DataSection& data,
                               const std::vector<std::unique_ptr<SourceFiles>>& sources,
-                              std::int64_t batch_samples) {
+                              const SampleEncoder& encoder, std::int64_t batch_samples) {
   std::vector<MixtureShare> shares;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const config::SourceSection& source = data.sources[i];
-    shares.push_back({.weight = source.weight,
+    const bool by_tokens = data.weigh_by == config::WeighBy::kTokens && source.weight > 0;
+    shares.push_back({.weight = by_tokens
+                                    ? source.weight / mean_tokens(source, *sources[i], encoder)
+                                    : source.weight,
                       .size = sources[i]->train_size(),
                       .first_index = source.start_step * batch_samples});
   }

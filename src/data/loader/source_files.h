@@ -8,6 +8,7 @@
 #include "config/run/run_config.h"
 #include "data/loader/data_order.h"
 #include "data/loader/loader.h"
+#include "data/loader/sample_encoder.h"
 #include "data/record/media_folder.h"
 #include "data/record/record.h"
 #include "data/record/record_file.h"
@@ -58,10 +59,11 @@ class SourceFiles {
   void probe_images();
 
   std::string name_;
+  std::string image_root_;
   RecordOptions options_;
   std::unique_ptr<RecordFile> file_;
   std::unique_ptr<RecordFile> held_out_file_;  // null: a part of file_ is held out
-  MediaFolder folder_;
+  MediaRoots folder_;
   std::string images_digest_;
   std::vector<std::uint32_t> train_;     // records of file_
   std::vector<std::uint32_t> held_out_;  // records of file_
@@ -79,8 +81,12 @@ void require_samples(const config::DataSection& data,
                      std::int64_t batch_samples);
 
 /// The share of each source in the mixture, and the sample from which on it takes part.
+///
+/// With `data.weigh_by: tokens` a weight is divided by the mean length of 64 records of the source,
+/// spread over it, so that the weights share out tokens.
+/// errors: Fault::kInput when lengths are asked for and none of these records is good
 [[nodiscard]] std::vector<MixtureShare> mix(
     const config::DataSection& data, const std::vector<std::unique_ptr<SourceFiles>>& sources,
-    std::int64_t batch_samples);
+    const SampleEncoder& encoder, std::int64_t batch_samples);
 
 }  // namespace tributary::data

@@ -42,7 +42,8 @@ std::string shown(const Record& record, MediaReference medium) {
 std::string render(const Record& record) {
   std::string text;
   for (const Turn& turn : record.turns) {
-    text += str(text.empty() ? "" : "\n", name_of(turn.role), ": ");
+    text +=
+        str(text.empty() ? "" : "\n", record.is_document ? "document" : name_of(turn.role), ": ");
     for (const Part& part : turn.parts) {
       const auto* words = std::get_if<std::string>(&part);
       text += words != nullptr ? shorten(*words) : shown(record, std::get<MediaReference>(part));
@@ -79,7 +80,7 @@ Result<std::vector<std::int64_t>> decode_all(const Record& record) {
 
 /// Adds one record to the survey, but only when all of it is good; else says why not.
 std::optional<Refusal> survey_record(const RecordFile& file, std::int64_t number,
-                                     const RecordOptions& reading, const MediaFolder& folder,
+                                     const RecordOptions& reading, const MediaFiles& folder,
                                      const SampleEncoder* encoder, Survey& survey) {
   const std::string key = file.key(number);
   const Result<StoredRecord> stored = file.read(number);
@@ -147,7 +148,7 @@ std::int64_t Survey::bad_records() const {
 Survey survey_source(const config::SourceSection& source, const SurveyOptions& options) {
   const std::unique_ptr<RecordFile> file = open_record_file(source.path);
   const RecordOptions reading = record_options(source);
-  const MediaFolder folder(image_root(source));
+  const MediaRoots folder(image_root(source), source.roots);
   Survey survey;
   survey.name = source.name;
   survey.path = source.path;

@@ -100,7 +100,13 @@ Result<std::string> MediaFolder::below_root(const std::string& path) const {
     if (path.starts_with(root)) return path.substr(root.size());
   return Refusal{"path_escapes", str(shown, " is absolute and not below ", shown_path(root_),
                                      "; set `images` of the source (--images of data inspect) to "
-                                     "a folder above it, or write paths from that folder on")};
+                                     "a folder above it, or add one to its `roots`")};
+}
+
+bool MediaFolder::holds(const std::string& path) const {
+  return !path.starts_with('/') ||
+         std::ranges::any_of(absolute_roots_,
+                             [&](const std::string& root) { return path.starts_with(root); });
 }
 
 MediaFolder::MediaFolder(std::string root, Confinement confinement)
@@ -150,6 +156,29 @@ Result<std::vector<std::uint8_t>> MediaFolder::read_beginning(const std::string&
   if (fstat(file.value().get(), &facts) != 0) return refuse_open(path, root_, errno);
   return read_all(file.value().get(), std::min(most, static_cast<std::size_t>(facts.st_size)),
                   path);
+}
+
+MediaRoots::MediaRoots(const std::string& folder, const std::vector<std::string>& roots) {
+  folders_.emplace_back(folder);
+  for (const std::string& root : roots) folders_.emplace_back(root);
+}
+
+bool MediaRoots::holds(const std::string& path) const { return folder_of(path).holds(path); }
+
+/// The first folder that may hold the path; if none may, the first says why it does not.
+const MediaFolder& MediaRoots::folder_of(const std::string& path) const {
+  const auto found =
+      std::ranges::find_if(folders_, [&](const MediaFolder& each) { return each.holds(path); });
+  return found == folders_.end() ? folders_.front() : *found;
+}
+
+Result<std::vector<std::uint8_t>> MediaRoots::read(const std::string& path) const {
+  return folder_of(path).read(path);
+}
+
+Result<std::vector<std::uint8_t>> MediaRoots::read_beginning(const std::string& path,
+                                                             std::size_t most) const {
+  return folder_of(path).read_beginning(path, most);
 }
 
 }  // namespace tributary::data

@@ -30,7 +30,8 @@ class MediaFolder final : public MediaFiles {
   [[nodiscard]] Result<std::vector<std::uint8_t>> read(const std::string& path) const override;
   [[nodiscard]] Result<std::vector<std::uint8_t>> read_beginning(const std::string& path,
                                                                  std::size_t most) const override;
-  [[nodiscard]] bool holds(const std::string&) const override { return true; }
+  /// True of relative paths, and of absolute ones that begin with that of the folder.
+  [[nodiscard]] bool holds(const std::string& path) const override;
   [[nodiscard]] const std::string& root() const { return root_; }
 
  private:
@@ -42,6 +43,23 @@ class MediaFolder final : public MediaFiles {
   std::vector<std::string> absolute_roots_;  // as written and with links resolved, `/` at the end
   Confinement confinement_;
   Descriptor folder_;
+};
+
+/// A folder, and further ones in which absolute paths may lie.
+class MediaRoots final : public MediaFiles {
+ public:
+  /// errors: Fault::kInput when one of the folders is missing
+  MediaRoots(const std::string& folder, const std::vector<std::string>& roots);
+
+  [[nodiscard]] bool holds(const std::string& path) const override;
+  [[nodiscard]] Result<std::vector<std::uint8_t>> read(const std::string& path) const override;
+  [[nodiscard]] Result<std::vector<std::uint8_t>> read_beginning(const std::string& path,
+                                                                 std::size_t most) const override;
+
+ private:
+  [[nodiscard]] const MediaFolder& folder_of(const std::string& path) const;
+
+  std::vector<MediaFolder> folders_;  // the first one is where relative paths start
 };
 
 }  // namespace tributary::data

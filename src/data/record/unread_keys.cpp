@@ -177,6 +177,8 @@ std::string find_slip(const std::string& name, Names read) {
 std::string why_refused(const std::string& name, const Json& value, RecordObject kind) {
   const Keys keys = keys_of(kind);
   if (name == "detail" && value == "auto") return "";
+  // A class beside a chat changes nothing, but true and false say whether to learn it (KTO).
+  if (name == "label" && value.is_boolean()) return std::string(kPreferences);
   for (const RefusedKey& key : keys.refused)
     if (key.name == name) return std::string(key.reason);
   if (is_part(kind) && contains(kReadInAnyPart, name))

@@ -23,6 +23,12 @@ std::string name_of(config::Packing packing) {
   return "";
 }
 
+/// How records become samples, where the source says so.
+std::string describe_reading(const config::SourceSection& source) {
+  return str(source.format == "auto" ? "" : " as " + source.format,
+             source.question.empty() ? "" : " asking " + escaped(source.question));
+}
+
 std::string join(const std::set<std::string>& keys) {
   std::string text;
   for (const std::string& key : keys) text += str(text.empty() ? "one of " : ", ", key);
@@ -41,14 +47,15 @@ RunIdentity describe_identity(const config::RunConfig& config) {
   std::string mixture;
   for (const config::SourceSection& source : config.data.sources)
     mixture += str(mixture.empty() ? "" : " ", source.name, ":", exact(source.weight),
-                   " from step ", source.start_step);
+                   " from step ", source.start_step, describe_reading(source));
+  if (config.data.weigh_by == config::WeighBy::kTokens) mixture += ", weights of tokens";
   // Longer samples are refused, so the limit in force decides what is trained on.
   const std::int64_t longest =
       config.data.max_tokens > 0 ? config.data.max_tokens : config.batch.capacity_tokens.count;
   std::string frozen;
   for (const std::string& module : config.model.freeze)
     frozen += str(frozen.empty() ? "" : " ", module);
-  return {
+  RunIdentity identity{
       {"run.seed", str(config.run.seed)},
       {"model.dtype", config.model.dtype == config::Dtype::kFloat32 ? "float32" : "bfloat16"},
       {"model.freeze", frozen},
@@ -63,6 +70,9 @@ RunIdentity describe_identity(const config::RunConfig& config) {
       {"batch.global_samples", str(config.batch.global_samples)},
       {"batch.packing", name_of(config.batch.packing)},
   };
+  // Whether long samples are left out or refused changes nothing of what is trained on.
+  if (config.data.too_long == config::TooLong::kTruncate) identity["data.too_long"] = "truncate";
+  return identity;
 }
 
 void check_identity(const RunIdentity& saved, const RunIdentity& current,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -187,6 +188,13 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
   return model;
 }
 
+/// The number of steps of a run that counts epochs: each is a pass over `records`.
+std::int64_t steps_of_epochs(const config::RunConfig& config, std::int64_t records) {
+  const double samples = config.run.epochs * static_cast<double>(records);
+  const auto batch = static_cast<double>(config.batch.global_samples);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(samples / batch)));
+}
+
 Session open_session(const config::RunConfig& config, const Ranks& ranks,
                      const std::string& quarantine_path,
                      const std::function<void(const std::string&)>& say) {
@@ -228,6 +236,10 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
                           .pass = pass_by(*session.router),
                           .begin_thread = unbind_from_cores},
       *session.encoder);
+  if (config.run.epochs > 0) {
+    session.config.run.steps = steps_of_epochs(config, session.loader->records());
+    session.config.run.epochs = 0;
+  }
   session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
   announce(announce_weights(config.model));
   {

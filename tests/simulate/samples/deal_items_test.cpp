@@ -107,7 +107,7 @@ TEST(ItemDealer, HasWhatDealMediaGivesTheSeats) {
     std::vector<schedule::MediaRound> rounds = schedule::list_media(samples, step.microbatches);
     schedule::deal_media(
         schedule::seats_of(plan.find(encoder.name)->mesh, plan.find("backbone")->mesh,
-                           encoder.passes),
+                           encoder.passes, encoder.takes_turns),
         [](const Grid& grid) { return 1000 * grid.patches(); }, rounds);
     const StepShapes shapes = dealer.deal(samples);
     std::vector<std::vector<double>> expected(static_cast<std::size_t>(encoder.replicas),
