@@ -209,7 +209,7 @@ TEST(PlanJudge, AgreesWithTheSimulatorOnMicrobatchesOfTwoMedia) {
         EXPECT_NEAR(static_cast<double>(verdict.steps[0].count), expected, 0.02 * expected)
             << describe(problem, choice);
         const auto held = static_cast<double>(simulation.fullest.memory.total().count);
-        EXPECT_NEAR(static_cast<double>(verdict.peak.count), held, 0.05 * held)
+        EXPECT_NEAR(static_cast<double>(verdict.peak.count), held, 0.06 * held)
             << describe(problem, choice);
       }
     }

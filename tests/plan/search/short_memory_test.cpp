@@ -143,7 +143,8 @@ TEST(ShortMemory, LeanestChoicesFitWhereHardlyAnyPlanDoes) {
   EXPECT_GE(fitting, kProblems * 8 / 10);
 }
 
-/// More passes of an encoder on the ranks of the backbone take longer, and hold less.
+/// More passes of an encoder on the ranks of the backbone take longer, and hold less, up to how
+/// unlike the microbatches of a pass are.
 TEST(ShortMemory, LeanestChoicesHaveThePassesThatHoldTheLeast) {
   PlanningProblem problem = problem_of_tall_encoder();
   problem.space.placements = {config::Placement::kColocated};
@@ -163,7 +164,7 @@ TEST(ShortMemory, LeanestChoicesHaveThePassesThatHoldTheLeast) {
     const std::int64_t most =
         std::min(choice.microbatches, problem.global_samples() / choice.encoders[0]->replicas());
     for (passes = 1; passes <= most; passes *= 2)
-      EXPECT_LE(peak.count, peak_of(choice).count / 100 * 101)
+      EXPECT_LE(peak.count, peak_of(choice).count / 100 * 104)
           << describe(problem, each.choice) << ", but " << passes << " passes";
   }
 }
