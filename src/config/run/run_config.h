@@ -85,6 +85,7 @@ struct DataSection {
 struct BatchSection {
   std::int64_t global_samples = 32;
   Tokens capacity_tokens = {4096};  // of one microbatch
+  std::int64_t capacity_patches = 0;  // of a pass of an encoder apart, on one rank; 0: no limit
   Packing packing = Packing::kBestFitDecreasing;
   std::int64_t microbatches = 0;      // of each replica, with packing level
   Balance balance = Balance::kLpt2d;  // of samples over replicas

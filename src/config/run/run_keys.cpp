@@ -211,6 +211,12 @@ std::vector<Key> run_keys() {
                       "step needs.",
            .unit = "tokens",
            .range = {1, kManyTokens}}),
+      key<&R::batch, &BatchSection::capacity_patches>(
+          {.path = "batch.capacity_patches",
+           .meaning = "Patches that a rank of an encoder with ranks of its own should hold in one "
+                      "pass: media are dispatched by time and by memory; 0: by time alone.",
+           .unit = "patches",
+           .range = {0, 1 << 30}}),
       key<&R::batch, &BatchSection::packing>(
           {.path = "batch.packing",
            .meaning = "How samples fill microbatches: one each, best fit as they arrive, best fit "

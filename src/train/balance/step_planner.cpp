@@ -58,8 +58,10 @@ StepPlanner::StepPlanner(const config::RunConfig& config, const config::ModelCon
       meeting_(meeting_of(mesh, config.parallel)),
       replicas_(mesh.data_ranks()),
       own_(mesh.data_index()) {
-  for (const FeatureEdge& edge : edges)
+  for (const FeatureEdge& edge : edges) {
     encoders_.push_back({.encoder = edge.encoder, .seats = edge.seats});
+    encoders_.back().seats.capacity = batch_.capacity_patches;
+  }
   const std::int64_t batches = std::max(1, config.data.prefetch_batches) + 1;
   if (batch_.correct_costs)
     correction_ = std::make_unique<schedule::BatchCorrection>(batches * batch_.global_samples);
