@@ -62,7 +62,8 @@ WorkLoad own_load(const Session& session, const TakenStep& taken) {
                        .section = session.config.model,
                        .lanes = session.lanes,
                        .backbone = *session.mesh,
-                       .encoder = encoder},
+                       .encoder = encoder,
+                       .times = session.times.get()},
                       taken.shapes, taken.media.rounds);
 }
 

@@ -323,6 +323,53 @@ class Profile(unittest.TestCase):
         for line in (planned / "shapes.jsonl").read_text().splitlines():
             self.assertLessEqual(len(json.loads(line)["microbatches"]), most + 1)
 
+    def balance_by(self, name, *keys):
+        """Mean imbalance of two replicas, by dimension."""
+        run = self.root / name
+        shutil.rmtree(run, ignore_errors=True)
+        done = self.run_verb("launch", "-n", "2", "--", "train", self.config, f"run.dir={run}", "run.steps=8",
+                             "parallel.dp_replicate=2", "parallel.dp_shard=1", "batch.balance=lpt",
+                             "batch.global_samples=10", *keys)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line)["balance"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+        return {key: statistics.mean(line[key] for line in lines) for key in lines[0] if key != "gap"}
+
+    def test_samples_are_balanced_by_the_times_of_the_profile(self):
+        found = {}
+        for heavy in ("vision", "backbone"):
+            profile = self.read(self.whole)
+            for table in profile["layers"]:
+                if table["module"] != heavy:
+                    continue
+                for point in table["points"] + table.get("attention", []):
+                    for key in point:
+                        point[key] *= 10000 if key.endswith("_ns") else 1
+            costs = self.root / f"{heavy}.json"
+            costs.write_text(json.dumps(profile))
+            found[heavy] = self.balance_by(f"heavy_{heavy}", f"batch.costs={costs}")
+        self.assertLess(found["backbone"]["tokens"], found["vision"]["tokens"])
+        self.assertLess(found["vision"]["patches"], found["backbone"]["patches"])
+        self.assertNotEqual(self.balance_by("by_profile", f"batch.costs={self.whole}")["time"],
+                            self.balance_by("by_flops")["time"])
+
+    def test_costs_that_the_run_cannot_take_times_from_are_refused(self):
+        def refusal(profile, *words):
+            costs = self.root / "costs.json"
+            costs.write_text(json.dumps(profile))
+            done = self.run_verb("train", self.config, f"run.dir={self.root / 'refused'}", f"batch.costs={costs}",
+                                 "run.steps=1")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            for word in words:
+                self.assertIn(word, done.stderr)
+
+        profile = self.read(self.whole)
+        refusal({**profile, "model": "other 0123456789abcdef"}, "profile is of another model", "batch.costs")
+        profile["layers"] = [each for each in profile["layers"] if each["layer"] != "window_block"]
+        refusal(profile, "expected: vision.window_block, tp 1, threads 1")
+        done = self.run_verb("train", self.config, "batch.costs=none.json", "run.steps=1")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("batch.costs = none.json", done.stderr)
+
     def test_a_degree_that_was_not_measured_is_no_candidate(self):
         run = self.root / "one"
         shutil.rmtree(run, ignore_errors=True)

@@ -7,7 +7,8 @@
 namespace tributary::app {
 
 ExitCode run_profile(const ProfileOptions& options) {
-  const config::RunConfig config = config::read_run_config(options.config, options.overrides);
+  config::RunConfig config = config::read_run_config(options.config, options.overrides);
+  config.batch.costs = {};  // it may be what is to be measured
   config::check_surroundings(config);
   return train::measure_profile(
       {.config = config, .output = options.output, .fewest = options.fewest}, std::cout);

@@ -126,6 +126,8 @@ void check_surroundings(const RunConfig& config) {
   Problems problems;
   Surroundings check(problems);
   check_model(config.model, check);
+  if (!config.batch.costs.empty())
+    check.require_file("batch.costs", config.batch.costs, "measure one: tributary profile");
   for (std::size_t i = 0; i < config.data.sources.size(); ++i) {
     const SourceSection& source = config.data.sources[i];
     const std::string key = str("data.sources.", i, ".");

@@ -28,6 +28,7 @@ void expand_home(RunConfig& config, const KeyPlaces& places, Problems& problems)
   expand("run.dir", config.run.dir);
   expand("model.path", config.model.path);
   expand("parallel.plan", config.parallel.plan);
+  expand("batch.costs", config.batch.costs);
   for (std::size_t i = 0; i < config.data.sources.size(); ++i) {
     SourceSection& source = config.data.sources[i];
     const std::string key = str("data.sources.", i, ".");

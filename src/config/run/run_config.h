@@ -84,11 +84,12 @@ struct DataSection {
 
 struct BatchSection {
   std::int64_t global_samples = 32;
-  Tokens capacity_tokens = {4096};  // of one microbatch
+  Tokens capacity_tokens = {4096};    // of one microbatch
   std::int64_t capacity_patches = 0;  // of a pass of an encoder apart, on one rank; 0: no limit
   Packing packing = Packing::kBestFitDecreasing;
   std::int64_t microbatches = 0;      // of each replica, with packing level
   Balance balance = Balance::kLpt2d;  // of samples over replicas
+  std::string costs = {};             // a profile, by whose times they are balanced; empty: FLOPs
   bool correct_costs = false;         // by which they are balanced, from measured times
 
   friend bool operator==(const BatchSection&, const BatchSection&) = default;

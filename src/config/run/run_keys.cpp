@@ -213,9 +213,7 @@ std::vector<Key> run_keys() {
            .range = {1, kManyTokens}}),
       key<&R::batch, &BatchSection::capacity_patches>(
           {.path = "batch.capacity_patches",
-           .meaning = "Patches that a rank of an encoder with ranks of its own should hold in one "
-                      "pass: media are dispatched by time and by memory; 0: by time alone.",
-           .unit = "patches",
+           .meaning = "Patches of an encoder apart that a rank should hold in a pass; 0: any.",
            .range = {0, 1 << 30}}),
       key<&R::batch, &BatchSection::packing>(
           {.path = "batch.packing",
@@ -233,6 +231,9 @@ std::vector<Key> run_keys() {
            .meaning = "Which replica takes which samples of the global batch: in turn, or so that "
                       "the predicted times of all replicas are level, as a sum (`lpt`) or the "
                       "vision tower's and the backbone's each (`lpt_2d`)."}),
+      key<&R::batch, &BatchSection::costs>(
+          {.path = "batch.costs",
+           .meaning = "Profile by whose times samples and media are balanced; empty: FLOPs."}),
       key<&R::batch, &BatchSection::correct_costs>(
           {.path = "batch.correct_costs",
            .meaning = "Correct the predicted times by measured ones, as long as that pays."}),

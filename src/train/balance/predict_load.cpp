@@ -6,6 +6,7 @@
 #include "config/family/known_modules.h"
 #include "core/error.h"
 #include "train/balance/flops.h"
+#include "train/balance/measured_times.h"
 
 namespace tributary::train {
 namespace {
@@ -33,7 +34,14 @@ std::size_t index_of(std::span<const config::ModuleChain> chains, const std::str
 }
 
 Nanoseconds predict_item(const config::ModelConfig& model, const config::ModelSection& section,
-                         const config::ModuleChain& chain, const Grid& item) {
+                         const config::ModuleChain& chain, const Grid& item,
+                         const MeasuredTimes* times) {
+  if (times != nullptr) {
+    Nanoseconds time;
+    for (const config::FrontModule& module : chain.modules)
+      time += times->time_of(module.name, item);
+    return time;
+  }
   ForwardFlops forward;
   for (const config::FrontModule& module : chain.modules) {
     forward.push_back(module.work(model, item));
@@ -44,10 +52,31 @@ Nanoseconds predict_item(const config::ModelConfig& model, const config::ModelSe
           .hardware);
 }
 
+schedule::SampleLoad measured_load(const config::ModelConfig& model,
+                                   const config::ModelSection& section, const SampleShape& shape,
+                                   const MeasuredTimes& times) {
+  schedule::SampleLoad load{.tokens = shape.tokens};
+  for (const config::ModuleChain& chain : config::chains_of(model)) {
+    schedule::ChainLoad of{.time = {}, .rows = rows_of(chain, shape)};
+    const auto rows = static_cast<double>(of.rows);
+    if (chain.modules.empty()) {
+      of.time = times.time_of(chain.name, rows, rows * rows);
+    } else {
+      for (const Modality modality : chain.modules.front().takes)
+        for (const Grid& grid : shape.grids(modality))
+          of.time += predict_item(model, section, chain, grid, &times);
+    }
+    load.chains.push_back(of);
+  }
+  return load;
+}
+
 }  // namespace
 
 schedule::SampleLoad predict_load(const config::ModelConfig& model,
-                                  const config::ModelSection& section, const SampleShape& shape) {
+                                  const config::ModelSection& section, const SampleShape& shape,
+                                  const MeasuredTimes* times) {
+  if (times != nullptr) return measured_load(model, section, shape, *times);
   const std::vector<TrainFlops> work =
       count_training_of_modules(count_forward(model, shape), section.freeze,
                                 config::run_again(section.recompute, section.offload));
@@ -63,16 +92,18 @@ schedule::SampleLoad predict_load(const config::ModelConfig& model,
 }
 
 Nanoseconds predict_media(const config::ModelConfig& model, const config::ModelSection& section,
-                          const std::string& encoder, const Grid& grid) {
+                          const std::string& encoder, const Grid& grid,
+                          const MeasuredTimes* times) {
   const std::vector<config::ModuleChain> chains = config::chains_of(model);
-  return predict_item(model, section, chains[index_of(chains, encoder)], grid);
+  return predict_item(model, section, chains[index_of(chains, encoder)], grid, times);
 }
 
 schedule::MediaCost media_cost(const config::ModelConfig& model,
-                               const config::ModelSection& section, const std::string& encoder) {
+                               const config::ModelSection& section, const std::string& encoder,
+                               const MeasuredTimes* times) {
   const std::vector<config::ModuleChain> chains = config::chains_of(model);
-  return [&model, &section, chain = chains[index_of(chains, encoder)]](const Grid& grid) {
-    return predict_item(model, section, chain, grid).count;
+  return [&model, &section, times, chain = chains[index_of(chains, encoder)]](const Grid& grid) {
+    return predict_item(model, section, chain, grid, times).count;
   };
 }
 
@@ -92,10 +123,10 @@ std::vector<double*> WorkLoad::numbers() {
 }
 
 WorkLoad load_of(const config::ModelConfig& model, const config::ModelSection& section,
-                 std::span<const SampleShape> shapes) {
+                 std::span<const SampleShape> shapes, const MeasuredTimes* times) {
   WorkLoad load(config::chains_of(model).size());
   for (const SampleShape& shape : shapes) {
-    const schedule::SampleLoad predicted = predict_load(model, section, shape);
+    const schedule::SampleLoad predicted = predict_load(model, section, shape, times);
     load.time += static_cast<double>(predicted.sum().count);
     for (const config::ModuleWork& work : count_forward(model, shape))
       load.attention += work.real_attention();
@@ -108,13 +139,14 @@ WorkLoad load_of(const config::ModelConfig& model, const config::ModelSection& s
 }
 
 WorkLoad load_of_media(const config::ModelConfig& model, const config::ModelSection& section,
-                       const std::string& encoder, std::span<const Grid> grids) {
+                       const std::string& encoder, std::span<const Grid> grids,
+                       const MeasuredTimes* times) {
   const std::vector<config::ModuleChain> chains = config::chains_of(model);
   const std::size_t chain = index_of(chains, encoder);
   WorkLoad load(chains.size());
   for (const Grid& grid : grids) {
     load.chain_times[chain] +=
-        static_cast<double>(predict_item(model, section, chains[chain], grid).count);
+        static_cast<double>(predict_item(model, section, chains[chain], grid, times).count);
     load.chain_rows[chain] += static_cast<double>(grid.patches());
   }
   load.time = load.chain_times[chain];

@@ -13,25 +13,30 @@
 
 namespace tributary::train {
 
+class MeasuredTimes;
+
 /// Predicts how long each chain of a model (config::chains_of) works on one sample in a training
-/// step: its FLOP, recompute included, at 1 TFLOP/s. Balancing compares times, so their scale does
-/// not matter.
+/// step: by `times` where there are some, else its FLOP, recompute included, at 1 TFLOP/s.
+/// Balancing compares times, so their scale does not matter.
 ///
 /// units: at least 1 ns where there is work
 [[nodiscard]] schedule::SampleLoad predict_load(const config::ModelConfig& model,
                                                 const config::ModelSection& section,
-                                                const SampleShape& shape);
+                                                const SampleShape& shape,
+                                                const MeasuredTimes* times = nullptr);
 
 /// The same for one item of the chain of `encoder`.
 [[nodiscard]] Nanoseconds predict_media(const config::ModelConfig& model,
                                         const config::ModelSection& section,
-                                        const std::string& encoder, const Grid& grid);
+                                        const std::string& encoder, const Grid& grid,
+                                        const MeasuredTimes* times = nullptr);
 
-/// predict_media as the cost by which media are dealt. The configurations must outlive it.
+/// predict_media as the cost by which media are dealt. All that it is given must outlive it.
 /// units: ns
 [[nodiscard]] schedule::MediaCost media_cost(const config::ModelConfig& model,
                                              const config::ModelSection& section,
-                                             const std::string& encoder);
+                                             const std::string& encoder,
+                                             const MeasuredTimes* times = nullptr);
 
 /// What is compared between ranks: predicted times [ns] of all modules and of each chain, the rows
 /// of each chain, and FLOP of attention forward.
@@ -50,12 +55,14 @@ struct WorkLoad {
 
 [[nodiscard]] WorkLoad load_of(const config::ModelConfig& model,
                                const config::ModelSection& section,
-                               std::span<const SampleShape> shapes);
+                               std::span<const SampleShape> shapes,
+                               const MeasuredTimes* times = nullptr);
 
 /// The work of the chain of an encoder on these media.
 [[nodiscard]] WorkLoad load_of_media(const config::ModelConfig& model,
                                      const config::ModelSection& section,
-                                     const std::string& encoder, std::span<const Grid> grids);
+                                     const std::string& encoder, std::span<const Grid> grids,
+                                     const MeasuredTimes* times = nullptr);
 
 /// What one of `ranks` that share a load counts: its part of the time, and all of the rest if it is
 /// the one that leads, else nothing.

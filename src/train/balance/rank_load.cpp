@@ -23,7 +23,7 @@ WorkLoad of_backbone(const RankWork& work, std::span<const SampleShape> shapes) 
     shape.images.clear();
     shape.videos.clear();
   }
-  const WorkLoad load = load_of(work.model, work.section, without_media);
+  const WorkLoad load = load_of(work.model, work.section, without_media, work.times);
   return part_of_load(load, ranks_of_replica(work.backbone), work.backbone.leads_replica());
 }
 
@@ -33,8 +33,9 @@ WorkLoad of_encoder(const RankWork& work, std::span<const schedule::MediaRound> 
     for (const schedule::MediaItem& item : round)
       if (item.seat == work.lanes.seat) grids.push_back(item.grid);
   const bool leads = work.encoder->at().pp == 0 && work.encoder->at().tp == 0;
-  return part_of_load(load_of_media(work.model, work.section, work.lanes.encoder, grids),
-                      ranks_of_seat(*work.encoder), leads);
+  return part_of_load(
+      load_of_media(work.model, work.section, work.lanes.encoder, grids, work.times),
+      ranks_of_seat(*work.encoder), leads);
 }
 
 }  // namespace
@@ -43,7 +44,8 @@ WorkLoad load_of_rank(const RankWork& work, std::span<const SampleShape> shapes,
                       std::span<const schedule::MediaRound> rounds) {
   WorkLoad load(config::chains_of(work.model).size());
   if (!work.lanes.has_encoders_apart())
-    return work.backbone.leads_replica() ? load_of(work.model, work.section, shapes) : load;
+    return work.backbone.leads_replica() ? load_of(work.model, work.section, shapes, work.times)
+                                         : load;
   if (work.backbone.is_here()) load = of_backbone(work, shapes);
   if (work.encoder != nullptr) load += of_encoder(work, rounds);
   return load;

@@ -14,7 +14,8 @@ struct RankWork {
   const config::ModelSection& section;
   const RunLanes& lanes;
   const mesh::Mesh& backbone;
-  const mesh::Mesh* encoder = nullptr;  // on which this rank encodes; null: on none of its own
+  const mesh::Mesh* encoder = nullptr;   // on which this rank encodes; null: on none of its own
+  const MeasuredTimes* times = nullptr;  // of batch.costs
 };
 
 /// What this rank adds to the work of a step. The first rank of a replica counts for it, and the

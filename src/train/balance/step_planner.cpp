@@ -51,13 +51,15 @@ schedule::Meeting meeting_of(const mesh::Mesh& mesh, const config::ParallelSecti
 }
 
 StepPlanner::StepPlanner(const config::RunConfig& config, const config::ModelConfig& model,
-                         const mesh::Mesh& mesh, std::span<const FeatureEdge> edges)
+                         const mesh::Mesh& mesh, std::span<const FeatureEdge> edges,
+                         std::shared_ptr<const MeasuredTimes> times)
     : batch_(config.batch),
       section_(config.model),
       model_(model),
       meeting_(meeting_of(mesh, config.parallel)),
       replicas_(mesh.data_ranks()),
-      own_(mesh.data_index()) {
+      own_(mesh.data_index()),
+      times_(std::move(times)) {
   for (const FeatureEdge& edge : edges) {
     encoders_.push_back({.encoder = edge.encoder, .seats = edge.seats});
     encoders_.back().seats.capacity = batch_.capacity_patches;
@@ -80,7 +82,7 @@ schedule::StepPlan StepPlanner::plan_by(std::span<const schedule::SampleLoad> lo
 void StepPlanner::deal(DealtMedia& media) const {
   media.rounds = schedule::list_media(media.shapes, media.microbatches);
   for (const auto& [encoder, seats] : encoders_)
-    schedule::deal_media(seats, media_cost(model_, section_, encoder), media.rounds);
+    schedule::deal_media(seats, media_cost(model_, section_, encoder, times_.get()), media.rounds);
 }
 
 void StepPlanner::change(const std::map<std::int32_t, SampleShape>& changes,
@@ -104,7 +106,8 @@ void StepPlanner::change(const std::map<std::int32_t, SampleShape>& changes,
 StepPlanner::Dealt StepPlanner::plan(std::int64_t first_index,
                                      std::span<const SampleShape> shapes) {
   std::vector<schedule::SampleLoad> loads;
-  for (const SampleShape& shape : shapes) loads.push_back(predict_load(model_, section_, shape));
+  for (const SampleShape& shape : shapes)
+    loads.push_back(predict_load(model_, section_, shape, times_.get()));
   std::optional<schedule::PredictedBatch> predicted;
   if (correction_) {
     predicted = schedule::BatchCorrection::predict(loads);

@@ -20,6 +20,8 @@
 
 namespace tributary::train {
 
+class MeasuredTimes;
+
 /// A global batch whose media are encoded on other ranks than those of the samples' replicas: what
 /// every rank knows of it.
 struct DealtMedia {
@@ -47,9 +49,11 @@ struct PlannedStep {
 /// Plans global batches ahead of the step, in the loader's thread, and keeps the plans until then.
 class StepPlanner {
  public:
-  /// `mesh` is that of the backbone; `edges` are those of encoders with meshes of their own.
+  /// `mesh` is that of the backbone; `edges` are those of encoders with meshes of their own;
+  /// `times` are those of batch.costs.
   StepPlanner(const config::RunConfig& config, const config::ModelConfig& model,
-              const mesh::Mesh& mesh, std::span<const FeatureEdge> edges = {});
+              const mesh::Mesh& mesh, std::span<const FeatureEdge> edges = {},
+              std::shared_ptr<const MeasuredTimes> times = nullptr);
 
   /// Which replica trains on each sample of the batch that begins with sample `first_index`, and
   /// who encodes its media.
@@ -85,7 +89,8 @@ class StepPlanner {
   schedule::Meeting meeting_;
   std::int64_t replicas_;
   std::int64_t own_;
-  std::vector<EncoderSeats> encoders_;  // with meshes of their own
+  std::shared_ptr<const MeasuredTimes> times_;  // null: FLOPs
+  std::vector<EncoderSeats> encoders_;          // with meshes of their own
   std::unique_ptr<schedule::BatchCorrection> correction_;
   std::mutex mutex_;  // guards planned_
   std::map<std::int64_t, PlannedStep> planned_;

@@ -59,6 +59,7 @@ config::RunConfig plain_config(const config::RunConfig& given) {
   parallel.dp_shard = {1};
   config.parallel = parallel;
   config.batch.balance = config::Balance::kNone;
+  config.batch.costs = {};                // it may be what is to be measured
   config.run.bind = config::Bind::kNone;  // each crowd binds in its own way
   config.drill = {};
   for (config::SourceSection& source : config.data.sources) source.start_step = 0;

@@ -19,6 +19,7 @@
 #include "data/text/chat_template.h"
 #include "mesh/device.h"
 #include "ops/resize_bicubic.h"
+#include "train/balance/measured_times.h"
 #include "train/start/load_section.h"
 
 namespace tributary::train {
@@ -67,7 +68,7 @@ std::unique_ptr<StepPlanner> make_planner(const Session& session) {
       (session.mesh->data_ranks() > 1 || config.batch.packing == config::Packing::kLevel);
   if (!balances && !session.lanes.has_encoders_apart()) return nullptr;
   return std::make_unique<StepPlanner>(config, session.model_config, *session.mesh,
-                                       session.lanes.edges);
+                                       session.lanes.edges, session.times);
 }
 
 data::Picture resize_picture(const data::Picture& picture, int height, int width) {
@@ -219,6 +220,9 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   session.plan = ranks.plan;
   const model::ModelLayout layouts = lay_out(config, ranks.plan, ranks.meshes);
   session.lanes = lanes_of_run(ranks.plan, ranks.meshes);
+  if (!config.batch.costs.empty())
+    session.times = std::make_shared<const MeasuredTimes>(
+        config, session.plan, session.mesh->world().size(), at::get_num_threads());
   session.planner = make_planner(session);
   session.router =
       std::make_unique<SampleRouter>(session.lanes, ranks.meshes, config.batch.global_samples);

@@ -36,6 +36,7 @@ struct Session {
   std::unique_ptr<SampleRouter> router;  // outlives the loader
   std::unique_ptr<data::Tokenizer> tokenizer;
   std::unique_ptr<data::SampleEncoder> encoder;
+  std::shared_ptr<const MeasuredTimes> times;  // of batch.costs; null: FLOPs
   std::unique_ptr<StepPlanner> planner;  // null unless samples are balanced; outlives the loader
   std::unique_ptr<data::Loader> loader;
   std::unique_ptr<data::HeldOut> held_out;

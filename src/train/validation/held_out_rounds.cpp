@@ -78,7 +78,9 @@ schedule::MediaRound deal_round(const Session& session, std::span<const SampleSh
     schedule::MediaSeats seats = edge.seats;
     seats.passes = 0;  // one pass encodes them all
     schedule::deal_media(
-        seats, media_cost(session.model_config, session.config.model, edge.encoder), rounds);
+        seats,
+        media_cost(session.model_config, session.config.model, edge.encoder, session.times.get()),
+        rounds);
   }
   return rounds.empty() ? schedule::MediaRound{} : std::move(rounds.front());
 }

@@ -61,12 +61,13 @@ ExitCode run_profile_jobs(const ProfileArguments& arguments) {
   TRIB_REQUIRE(arguments.options.fewest >= 0 && (arguments.here || arguments.options.fewest == 0),
                .what = "app: number of ranks", .where = "--fewest",
                .found = str(arguments.options.fewest), .expected = "1 or more, with --here; or 0");
-  const config::RunConfig config =
+  config::RunConfig config =
       config::read_run_config(arguments.options.config, arguments.options.overrides);
   const bool on_cuda = config.run.device.starts_with("cuda");
   if (arguments.here)
     return load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).profile(arguments.options);
   check_profile(arguments.options.output, arguments.options.config);
+  config.batch.costs = {};  // it may be what is to be measured
   config::check_surroundings(config);
   const auto threads = [&](std::int64_t ranks) {
     return compute_threads(config.run.threads, ranks);
