@@ -13,6 +13,10 @@
 // Turns a path of member pointers into a Key; for the files that hold lines of the table.
 namespace tributary::config {
 
+inline constexpr double kManySteps = 1e12;
+// Keeps cu_seqlens and sums over a batch far from overflow.
+inline constexpr double kManyTokens = 1 << 24;
+
 // The names of an enumeration in the file, by value.
 template <class Enum>
 const std::vector<std::string>& names_of();

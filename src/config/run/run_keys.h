@@ -51,6 +51,8 @@ struct KeyList {
 [[nodiscard]] const std::vector<Key>& all_keys();
 [[nodiscard]] const std::vector<KeyList>& all_key_lists();
 
+/// The lines of the section `data`; part of all_keys().
+[[nodiscard]] std::vector<Key> data_keys();
 /// The lines of the section `parallel`; part of all_keys().
 [[nodiscard]] std::vector<Key> parallel_keys();
 /// The lines of the sections `parallel.<module>`, one section for each encoder; part of all_keys().
