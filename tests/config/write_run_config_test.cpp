@@ -69,6 +69,8 @@ RunConfig random_config(std::mt19937_64& random) {
       case KeyType::kRanks:
         return std::vector<std::string>{"", "3", "0-2,7"}[below(3)];
       case KeyType::kTexts:
+        if (key.choices.empty())
+          return std::vector<std::string>(below(3), texts[below(texts.size())]);
         return std::vector<std::string>{key.choices[below(key.choices.size())]};
     }
     return false;
