@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "data/text/chat_template.h"
 
 namespace tributary::data {
 namespace {
@@ -174,6 +175,59 @@ TEST(PatchClip, RefusesNoFramesAndMixedSizes) {
   EXPECT_THAT(mixed.refusal().reason, testing::HasSubstr("frame 1 has 84x56"));
   EXPECT_THAT([&] { (void)patch_clip(frames, 0.0, {}, no_resize); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("frames per second")));
+}
+
+/// The processor of the released Qwen3-VL.
+PreprocessorConfig third_config() {
+  PreprocessorConfig config;
+  config.patch = 16;
+  config.image = {.least = 65536, .most = 16777216};
+  config.clip = {.least = 4096, .most = 25165824};
+  config.limits_whole_clip = true;
+  return config;
+}
+
+struct ClipSize {
+  std::int64_t frames;
+  PictureSize given, resized;
+  std::int64_t steps;
+};
+
+// From transformers' Qwen3-VL video processor: docs/theory/numerics.md, "Image size".
+TEST(GridOfClip, HasTheSizesOfTransformersWhereLimitsHoldForAllFrames) {
+  const std::vector<ClipSize> sizes{
+      {15, {720, 1280}, {704, 1280}, 8},   {46, {720, 1280}, {544, 960}, 23},
+      {16, {480, 640}, {480, 640}, 8},     {768, {720, 1280}, {128, 224}, 384},
+      {4, {1080, 1920}, {1088, 1920}, 2},  {60, {1080, 1920}, {480, 832}, 30},
+      {13, {1080, 1920}, {1088, 1920}, 7}, {4, {20, 40}, {32, 64}, 2}};
+  for (const ClipSize& size : sizes) {
+    const Result<Grid> grid = grid_of_clip(size.given, size.frames, third_config());
+    ASSERT_TRUE(grid.has_value());
+    EXPECT_EQ(grid.value(), (Grid{size.steps, size.resized.height / 16, size.resized.width / 16}))
+        << size.frames << " frames";
+  }
+}
+
+TEST(GridOfClip, ObeysTheLimitOfTheRunForEachFrame) {
+  PreprocessorConfig config = third_config();
+  config.most_of_frame = 50176;
+  const Result<Grid> grid = grid_of_clip({1080, 1920}, 16, config);
+  ASSERT_TRUE(grid.has_value());
+  EXPECT_LE(grid.value().rows * grid.value().columns * 256, 50176);
+  EXPECT_GT(grid.value().rows * grid.value().columns * 256, 50176 / 2);
+}
+
+TEST(TimesOfClip, AreWhatTransformersWrites) {
+  const auto texts = [](std::int64_t frames, double fps) {
+    std::vector<std::string> list;
+    for (const double time : times_of_clip(frames, fps, third_config()))
+      list.push_back(text_of_time(time));
+    return list;
+  };
+  EXPECT_EQ(texts(5, 2),
+            (std::vector<std::string>{"<0.2 seconds>", "<1.2 seconds>", "<2.0 seconds>"}));
+  EXPECT_EQ(texts(8, 10).back(), "<0.6 seconds>") << "(6/10 + 7/10) / 2 is below 0.65";
+  EXPECT_TRUE(times_of_clip(8, 10, PreprocessorConfig()).empty()) << "Qwen2.5-VL says none";
 }
 
 }  // namespace

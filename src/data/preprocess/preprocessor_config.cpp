@@ -121,6 +121,7 @@ PreprocessorConfig read_preprocessor_config(const std::string& directory,
   const PixelLimits of_file = image.limits(config.image);
   config.image = narrowed(of_file, limits, image.path());
   config.limits_whole_clip = vision.splits_clips();
+  if (limits) config.most_of_frame = limits->most;
   config.clip = config.limits_whole_clip ? clip.limits(kWholeClip)
                                          : narrowed(clip.limits(of_file), limits, clip.path());
   return config;

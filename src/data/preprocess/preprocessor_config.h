@@ -24,8 +24,9 @@ struct PreprocessorConfig {
   std::int64_t temporal_patch = 2;  // frames
   std::int64_t merge = 2;           // patches a side of one merged token
   PixelLimits image;
-  PixelLimits clip;                // of each frame, or of all of them
-  bool limits_whole_clip = false;  // Qwen3-VL
+  PixelLimits clip;                                    // of each frame, or of all of them
+  bool limits_whole_clip = false;                      // Qwen3-VL
+  std::int64_t most_of_frame = std::int64_t{1} << 40;  // of such a clip, by the run's limit
   std::array<float, 3> mean = {0.48145466F, 0.4578275F, 0.40821073F};
   std::array<float, 3> deviation = {0.26862954F, 0.26130258F, 0.27577711F};
 

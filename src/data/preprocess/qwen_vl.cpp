@@ -152,8 +152,10 @@ Result<PictureSize> resize_whole_clip(PictureSize size, std::int64_t frames,
   const auto units = [&](double count_of_units) {
     return std::max(factor, static_cast<std::int64_t>(count_of_units) * factor);
   };
-  if (pixels > static_cast<double>(config.clip.most)) {
-    const double shrink = std::sqrt(count * height * width / static_cast<double>(config.clip.most));
+  const double most = std::min(static_cast<double>(config.clip.most),
+                               in_all * static_cast<double>(config.most_of_frame));
+  if (pixels > most) {
+    const double shrink = std::sqrt(count * height * width / most);
     result = {units(std::floor(height / shrink / unit)), units(std::floor(width / shrink / unit))};
   } else if (pixels < static_cast<double>(config.clip.least)) {
     const double grow =
@@ -191,7 +193,8 @@ std::vector<double> times_of_clip(std::int64_t frames, double fps,
   if (!config.limits_whole_clip) return times;
   for (std::int64_t first = 0; first < frames; first += config.temporal_patch) {
     const std::int64_t last = std::min(first + config.temporal_patch, frames) - 1;
-    times.push_back(static_cast<double>(first + last) / 2 / fps);
+    // In the reference's order of operations: the last digit of a text may depend on it.
+    times.push_back((static_cast<double>(first) / fps + static_cast<double>(last) / fps) / 2);
   }
   return times;
 }

@@ -47,6 +47,10 @@ EncodedChat encode_document(const Tokenizer& tokenizer, std::span<const Part> pa
                             const ClipTimes& clip_times) {
   EncodedChat document;
   std::vector<bool> counts;
+  if (const std::optional<TokenId> begin = tokenizer.find("<|begin_of_text|>")) {
+    document.tokens.push_back(*begin);
+    counts.push_back(false);
+  }
   for (const Part& part : parts) {
     const auto* text = std::get_if<std::string>(&part);
     if (text != nullptr) {

@@ -7,7 +7,8 @@
 namespace tributary::data {
 
 /// Encodes a document for pre-training: its text and media in their order and no template around
-/// them, then the token that ends a text. All but the media counts in the loss.
+/// them, then the token that ends a text; before them the one that begins it, where there is one.
+/// All but the media counts in the loss.
 ///
 /// shape:  each image or clip has the pad tokens that it has in a chat
 /// errors: Fault::kInput when the tokenizer has no token that ends a text, or none for the media
