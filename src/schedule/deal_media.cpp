@@ -139,7 +139,7 @@ void deal_rounds(const MediaSeats& seats, const MediaCost& cost, std::vector<Med
   std::int32_t pass = 0;
   for (MediaRound& round : rounds) {
     const std::span<MediaRound> alone(&round, 1);
-    if (seats.replicas == seats.takers) {
+    if (seats.replicas == seats.takers && seats.capacity == 0) {
       deal_to_own_replicas(seats, round);
     } else {
       if (seats.splits_frames) split_clips(seats, cost, half_of_a_seat(seats, cost, alone), round);
@@ -163,21 +163,31 @@ void deal_to_seats(const MediaCost& cost, std::span<MediaRound> rounds, std::int
     items[i]->seat = static_cast<std::int32_t>(seat_of[i]);
 }
 
-/// Dispatches the items of a step to a colocated encoder.
-void deal_step(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
+/// Splits the clips of rounds that are dispatched together.
+void split_clips_of(const MediaSeats& seats, const MediaCost& cost, std::span<MediaRound> rounds) {
   const std::int64_t most = half_of_a_seat(seats, cost, rounds);
   for (MediaRound& round : rounds)
     if (seats.splits_frames) split_clips(seats, cost, most, round);
+}
+
+/// Dispatches the items of a step to a colocated encoder.
+void deal_step(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
   const PassGroups groups(seats.passes, std::ssize(rounds));
   std::vector<std::int64_t> loads(static_cast<std::size_t>(seats.replicas * seats.seats));
   // Memory is that of a pass: with a limit to it each pass is dispatched by itself.
   const bool levels_passes = seats.levels_passes || seats.capacity > 0;
-  if (!levels_passes) deal_to_seats(cost, rounds, /*capacity=*/0, loads);
+  if (!levels_passes) {
+    split_clips_of(seats, cost, rounds);
+    deal_to_seats(cost, rounds, /*capacity=*/0, loads);
+  }
   for (std::int64_t pass = 0; pass < groups.passes && !rounds.empty(); ++pass) {
     const auto first = static_cast<std::size_t>(groups.first_of(pass));
     const auto end = static_cast<std::size_t>(groups.first_of(pass + 1));
     const std::span<MediaRound> own = std::span(rounds).subspan(first, end - first);
-    if (levels_passes) deal_to_seats(cost, own, seats.capacity, loads);
+    if (levels_passes) {
+      split_clips_of(seats, cost, own);
+      deal_to_seats(cost, own, seats.capacity, loads);
+    }
     for (MediaRound& round : own)
       for (MediaItem& item : round) item.pass = static_cast<std::int32_t>(pass);
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "core/place_items.h"
 #include "core/random.h"
@@ -216,6 +217,20 @@ TEST(DealMedia, HoldsLessInAPassWhereMemoryCounts) {
     // A colocated tower encodes each microbatch in its pass, whatever the others have room for.
     EXPECT_LT(limited, passes == 0 ? free / 2 : free)
         << passes << " passes: patches above the capacity";
+  }
+}
+
+// One long clip in each pass: a mean over the step would leave it whole, on one seat of four.
+TEST(DealMedia, SplitsClipsByThePassThatIsDispatchedByItself) {
+  std::vector<MediaRound> rounds;
+  for (std::int32_t sample = 0; sample < 8; ++sample)
+    rounds.push_back({{.sample = sample, .modality = Modality::kVideo, .grid = {64, 4, 4}}});
+  deal_media({.splits_frames = true, .passes = 8, .levels_passes = true, .replicas = 4}, cost_of,
+             rounds);
+  for (const MediaRound& round : rounds) {
+    std::set<std::int32_t> seats;
+    for (const MediaItem& item : round) seats.insert(item.seat);
+    EXPECT_EQ(seats.size(), 4);
   }
 }
 
