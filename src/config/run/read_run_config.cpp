@@ -35,6 +35,7 @@ void expand_home(RunConfig& config, const KeyPlaces& places, Problems& problems)
     expand(key + "path", source.path);
     expand(key + "held_out", source.held_out);
     expand(key + "images", source.images);
+    for (std::string& root : source.roots) expand(key + "roots", root);
   }
 }
 

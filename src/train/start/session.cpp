@@ -10,6 +10,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "config/family/all_families.h"
 #include "core/error.h"
 #include "core/file/file_system.h"
 #include "core/machine/cores.h"
@@ -151,6 +152,8 @@ RunIdentity identify(const Session& session) {
     data += str(data.empty() ? "" : "; ", describe(source));
   RunIdentity identity = describe_identity(session.config);
   identity["model.shape"] = describe_shape(*session.model);
+  identity["data.system_prompt"] =
+      config::system_prompt_of(session.model_config.family, session.config.data.system_prompt);
   identity["model.tokenizer"] = digest_file(folder + "/tokenizer.json");
   identity["model.preprocessor"] = digest_file(folder + "/preprocessor_config.json");
   identity["model.chat_template"] = digest_template(*session.tokenizer);
