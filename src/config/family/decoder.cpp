@@ -68,6 +68,20 @@ void require_full_attention(const JsonObject& text, std::int64_t layers,
 
 }  // namespace
 
+std::int64_t even_head_width(const JsonObject& text, const BackboneConfig& backbone) {
+  TRIB_REQUIRE(backbone.width % backbone.heads == 0,
+               .what = "config: width does not divide over the heads",
+               .where = text.where("hidden_size"),
+               .found = str("width ", backbone.width, ", ", backbone.heads, " heads"),
+               .expected = "hidden_size to be a multiple of num_attention_heads");
+  return backbone.width / backbone.heads;
+}
+
+std::int64_t read_head_width(const JsonObject& text, const BackboneConfig& backbone) {
+  if (!text.has("head_dim")) return even_head_width(text, backbone);
+  return text.whole_or_null("head_dim", backbone.width / backbone.heads, {1, 1 << 14});
+}
+
 std::optional<JsonObject> rope_parameters(const JsonObject& text) {
   std::optional<JsonObject> rope = text.object("rope_scaling");
   return rope ? rope : text.object("rope_parameters");

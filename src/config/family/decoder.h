@@ -30,6 +30,12 @@ struct DecoderDefaults {
 /// Checks the rules between fields, after the family has filled in its own.
 void check_decoder(const JsonObject& text, const BackboneConfig& backbone);
 
+/// The width of a head where heads share the hidden states evenly.
+/// errors: Fault::kInput where they do not divide it
+[[nodiscard]] std::int64_t even_head_width(const JsonObject& text, const BackboneConfig& backbone);
+/// `head_dim`, or the even width where the file lacks it.
+[[nodiscard]] std::int64_t read_head_width(const JsonObject& text, const BackboneConfig& backbone);
+
 /// The rope dictionary: older files call it `rope_scaling`, newer ones `rope_parameters`.
 [[nodiscard]] std::optional<JsonObject> rope_parameters(const JsonObject& text);
 

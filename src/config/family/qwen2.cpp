@@ -1,6 +1,5 @@
 #include "config/family/all_families.h"
 #include "config/family/decoder.h"
-#include "core/error.h"
 
 namespace tributary::config {
 
@@ -9,15 +8,7 @@ ModelConfig read_qwen2(const JsonObject& config) {
   model.family = ModelFamily::kQwen2;
   model.backbone = read_decoder(config, {});
   BackboneConfig& backbone = model.backbone;
-  if (!config.has("head_dim")) {
-    TRIB_REQUIRE(backbone.width % backbone.heads == 0,
-                 .what = "config: width does not divide over the heads",
-                 .where = config.where("hidden_size"),
-                 .found = str("width ", backbone.width, ", ", backbone.heads, " heads"),
-                 .expected = "hidden_size to be a multiple of num_attention_heads");
-  }
-  backbone.head_width =
-      config.whole_or_null("head_dim", backbone.width / backbone.heads, {1, 1 << 14});
+  backbone.head_width = read_head_width(config, backbone);
   backbone.qkv_bias = true;
   backbone.tied_head = config.flag("tie_word_embeddings", false);
   check_decoder(config, backbone);

@@ -46,12 +46,7 @@ void read_sections(const JsonObject& text, std::vector<std::int64_t> standard,
 /// The text model of Qwen2-VL and Qwen2.5-VL.
 BackboneConfig read_text(const JsonObject& text, bool tied_head) {
   BackboneConfig backbone = read_decoder(text, kTextDefaults);
-  TRIB_REQUIRE(backbone.width % backbone.heads == 0,
-               .what = "config: width does not divide over the heads",
-               .where = text.where("hidden_size"),
-               .found = str("width ", backbone.width, ", ", backbone.heads, " heads"),
-               .expected = "hidden_size to be a multiple of num_attention_heads");
-  backbone.head_width = backbone.width / backbone.heads;
+  backbone.head_width = even_head_width(text, backbone);
   backbone.qkv_bias = true;
   backbone.tied_head = tied_head;
   read_sections(text, {}, backbone);
