@@ -24,20 +24,6 @@ LinearShape shape_of(const BlockStyle& style, std::int64_t in, std::int64_t out,
           .heads = heads};
 }
 
-/// Query, key and value as one linear map, or as three.
-std::vector<Linear> make_qkv(const BlockStyle& style, const std::string& prefix,
-                             parallel::Unit& unit) {
-  const auto stacks = static_cast<std::int64_t>(style.qkv.size() == 1 ? 3 : 1);
-  std::vector<Linear> maps;
-  for (std::size_t i = 0; i < style.qkv.size(); ++i) {
-    LinearShape shape = shape_of(style, style.width, stacks * style.width, Cut::kColumns,
-                                 {style.heads, style.head_width(), stacks});
-    if (i == 1 && !style.key_bias) shape.bias = Bias::kNone;
-    maps.emplace_back(unit, prefix + style.qkv[i], shape);
-  }
-  return maps;
-}
-
 }  // namespace
 
 EncoderBlock::EncoderBlock(const BlockStyle& style, const std::string& prefix, parallel::Unit& unit)
@@ -47,7 +33,9 @@ EncoderBlock::EncoderBlock(const BlockStyle& style, const std::string& prefix, p
       activation_(style.activation),
       norm1_(unit, prefix + style.norm1, style.width, style.norm_epsilon,
              parallel::NormOver::kTokens, style.norm),
-      qkv_(make_qkv(style, prefix, unit)),
+      qkv_(unit, prefix + style.qkv,
+           shape_of(style, style.width, 3 * style.width, Cut::kColumns,
+                    {style.heads, style.head_width(), 3})),
       out_(unit, prefix + style.out, shape_of(style, style.width, style.width, Cut::kRows)),
       norm2_(unit, prefix + style.norm2, style.width, style.norm_epsilon,
              parallel::NormOver::kTokens, style.norm),
@@ -72,18 +60,12 @@ at::Tensor EncoderBlock::run(const at::Tensor& hidden, parallel::Keep keep,
                              });
 }
 
-at::Tensor EncoderBlock::project_heads(const at::Tensor& x) const {
-  if (qkv_.size() == 1) return qkv_.front()(x).view({x.size(0), 3 * heads_, head_width_});
-  return at::cat({qkv_[0](x), qkv_[1](x), qkv_[2](x)}, 1)
-      .view({x.size(0), 3 * heads_, head_width_});
-}
-
 at::Tensor EncoderBlock::attend(const at::Tensor& x, const BlockContext& context) const {
-  at::Tensor heads = project_heads(x);
-  if (context.rotary != nullptr) heads = ops::rotate_heads(heads, *context.rotary, 2 * heads_);
-  const at::Tensor attended =
-      parallel::observe_attention(unit_.layout().chain.get(), heads, [&](const at::Tensor& qkv) {
-        return ops::attend_packed(qkv, heads_, heads_, *context.groups);
+  const at::Tensor qkv = qkv_(x).view({x.size(0), 3 * heads_, head_width_});
+  const at::Tensor rotated = ops::rotate_heads(qkv, context.rotary, 2 * heads_);
+  const at::Tensor attended = parallel::observe_attention(
+      unit_.layout().chain.get(), rotated, [&](const at::Tensor& heads) {
+        return ops::attend_packed(heads, heads_, heads_, context.groups);
       });
   return out_(attended.reshape({x.size(0), heads_ * head_width_}));
 }

@@ -28,9 +28,8 @@ struct BlockStyle {
   double deviation = 0.02;                         // that weights start with
   std::optional<ops::Activation> activation = {};  // null: SwiGLU
 
-  std::string norm1;             // before attention
-  std::vector<std::string> qkv;  // one joined parameter, or query, key and value
-  bool key_bias = true;          // of separate parameters
+  std::string norm1;  // before attention
+  std::string qkv;    // query, key and value in one parameter
   std::string out;
   std::string norm2;             // before the MLP
   std::vector<std::string> mlp;  // gate, up and down; or first and second
@@ -38,10 +37,11 @@ struct BlockStyle {
   [[nodiscard]] std::int64_t head_width() const { return width / heads; }
 };
 
-/// Which rows of a pass attend to each other, and the angles of their heads.
+/// Which rows of a pass attend to each other, and the angles of their heads. It must not outlive
+/// them.
 struct BlockContext {
-  const ops::SampleGroups* groups = nullptr;
-  const ops::RotaryTable* rotary = nullptr;  // null: heads are not rotated
+  const ops::SampleGroups& groups;
+  const ops::RotaryTable& rotary;
 };
 
 /// A pre-norm transformer block without a mask inside each group of rows. Heads and widths are cut
@@ -52,14 +52,13 @@ class EncoderBlock {
   EncoderBlock(const BlockStyle& style, const std::string& prefix, parallel::Unit& unit);
 
   [[nodiscard]] int stage() const { return unit_.layout().virtual_stage; }
-  /// shape: hidden [rows, width] -> returns the same. `owner` keeps what `context` points to.
+  /// shape: hidden [rows, width] -> returns the same. `owner` keeps what `context` refers to.
   /// dtype: that of the parameters; rotary angles in f32
   [[nodiscard]] at::Tensor run(const at::Tensor& hidden, parallel::Keep keep,
                                const BlockContext& context,
                                std::shared_ptr<const void> owner) const;
 
  private:
-  [[nodiscard]] at::Tensor project_heads(const at::Tensor& x) const;
   [[nodiscard]] at::Tensor attend(const at::Tensor& x, const BlockContext& context) const;
   [[nodiscard]] at::Tensor run_mlp(const at::Tensor& x, parallel::Keep keep) const;
 
@@ -68,7 +67,7 @@ class EncoderBlock {
   std::int64_t head_width_;
   std::optional<ops::Activation> activation_;
   parallel::Norm norm1_;
-  std::vector<parallel::Linear> qkv_;
+  parallel::Linear qkv_;
   parallel::Linear out_;
   parallel::Norm norm2_;
   std::optional<parallel::JoinedLinear> gate_up_;  // of SwiGLU

@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "model/encoder/window_index.h"
+#include "core/error.h"
 
 namespace tributary::model {
 namespace {
@@ -51,9 +51,10 @@ Between place_between(std::int64_t patch, std::int64_t patches, std::int64_t sid
   return {before, std::min(before + 1, side - 1), at - static_cast<float>(before)};
 }
 
-/// shape: patches in the order of their rows: merge x merge of a token together
-PositionTaps find_taps(std::span<const Grid> grids, const config::VisionConfig& config,
-                       at::Device device) {
+/// A tower with such a table has no windows: patches lie in `index` as their rows come.
+PositionTaps find_taps(std::span<const Grid> grids, const WindowIndex& index,
+                       const config::VisionConfig& config, at::Device device) {
+  TRIB_CHECK(config.window == 0, .what = "model: tower has windows and a table of positions");
   std::vector<std::vector<std::int64_t>> rows(4);
   std::vector<std::vector<float>> weights(4);
   const std::int64_t side = config.positions_side;
@@ -61,7 +62,6 @@ PositionTaps find_taps(std::span<const Grid> grids, const config::VisionConfig& 
     rows[tap].push_back(row);
     weights[tap].push_back(weight);
   };
-  const WindowIndex index = index_windows(grids, config.merge, /*window=*/0);
   std::size_t patch = 0;
   for (const Grid& grid : grids)
     for (std::int64_t i = 0; i < grid.patches(); ++i, ++patch) {
@@ -83,17 +83,14 @@ PositionTaps find_taps(std::span<const Grid> grids, const config::VisionConfig& 
 
 }  // namespace
 
-struct PatchLayout::Index : WindowIndex {};
-
 PatchLayout::PatchLayout(std::span<const Grid> of, const config::VisionConfig& config,
                          at::Device on)
-    : PatchLayout(
-          of, config,
-          Index{index_windows(of, config.merge, config.window / config.patch / config.merge)}, on) {
-}
+    : PatchLayout(of, config,
+                  index_windows(of, config.merge, config.window / config.patch / config.merge),
+                  on) {}
 
 PatchLayout::PatchLayout(std::span<const Grid> of, const config::VisionConfig& config,
-                         const Index& index, at::Device on)
+                         const WindowIndex& index, at::Device on)
     : grids(of.begin(), of.end()),
       device(on),
       windows(index.cu_windows, ops::Mask::kNone, on),
@@ -101,7 +98,7 @@ PatchLayout::PatchLayout(std::span<const Grid> of, const config::VisionConfig& c
       rotary(ops::make_rotary_table(rotary_angles(index, config.width / config.heads).to(on),
                                     at::kFloat)),
       order(order_of(index.order, on)) {
-  if (config.positions_side > 0) taps = find_taps(of, config, on);
+  if (config.positions_side > 0) taps = find_taps(of, index, config, on);
 }
 
 }  // namespace tributary::model

@@ -9,6 +9,7 @@
 
 #include "config/family/model_config.h"
 #include "core/sample_shape.h"
+#include "model/encoder/window_index.h"
 #include "ops/attend_packed.h"
 #include "ops/permute_rows.h"
 #include "ops/rotary.h"
@@ -34,9 +35,8 @@ struct PatchLayout {
   std::optional<PositionTaps> taps;    // of a tower with a learned table
 
  private:
-  struct Index;
-  PatchLayout(std::span<const Grid> of, const config::VisionConfig& config, const Index& index,
-              at::Device on);
+  PatchLayout(std::span<const Grid> of, const config::VisionConfig& config,
+              const WindowIndex& index, at::Device on);
 };
 
 }  // namespace tributary::model

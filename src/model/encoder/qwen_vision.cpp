@@ -26,7 +26,7 @@ BlockStyle style_of(const config::VisionConfig& config) {
                    .norm_epsilon = config.norm_epsilon,
                    .deviation = config.initializer_range,
                    .norm1 = "norm1",
-                   .qkv = {"attn.qkv"},
+                   .qkv = "attn.qkv",
                    .out = "attn.proj",
                    .norm2 = "norm2",
                    .mlp = {"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"}};
@@ -198,7 +198,7 @@ at::Tensor QwenVision::run_tower(int stage, const at::Tensor& input, std::span<c
     const bool attends_frames = std::ranges::count(config_.full_attention_layers, i) > 0;
     levels.front() = block.run(
         levels.front(), keep_tower_,
-        {.groups = attends_frames ? &layout->frames : &layout->windows, .rotary = &layout->rotary},
+        {.groups = attends_frames ? layout->frames : layout->windows, .rotary = layout->rotary},
         layout);
     if (is_level(i)) levels.push_back(levels.front());
   }
