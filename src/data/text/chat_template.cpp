@@ -35,16 +35,6 @@ std::string_view pad_of(Modality modality) {
   return modality == Modality::kImage ? kImagePad : kVideoPad;
 }
 
-/// The targets: each token that counts, moved to the place that predicts it.
-std::vector<std::int64_t> list_targets(const std::vector<TokenId>& tokens,
-                                       const std::vector<bool>& counts) {
-  std::vector<std::int64_t> targets(tokens.size(), kIgnoredTarget);
-  for (std::size_t i = 1; i < tokens.size(); ++i) {
-    if (counts[i]) targets[i - 1] = tokens[i];
-  }
-  return targets;
-}
-
 }  // namespace
 
 /// How turns are written: the control tokens around a role, and what ends a turn.
@@ -121,6 +111,15 @@ std::vector<Part> trimmed(std::vector<Part> parts) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> list_targets(const std::vector<TokenId>& tokens,
+                                       const std::vector<bool>& counts) {
+  std::vector<std::int64_t> targets(tokens.size(), kIgnoredTarget);
+  for (std::size_t i = 1; i < tokens.size(); ++i) {
+    if (counts[i]) targets[i - 1] = tokens[i];
+  }
+  return targets;
+}
 
 std::string text_of_time(double seconds) {
   std::array<char, 64> text{};

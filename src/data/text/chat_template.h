@@ -28,6 +28,11 @@ struct EncodedChat {
   std::vector<int> pads = {};         // pad tokens of each: one, or one a step of a clip
 };
 
+/// The targets: each token that counts, moved to the place that predicts it.
+/// shape: counts [tokens]
+[[nodiscard]] std::vector<std::int64_t> list_targets(const std::vector<TokenId>& tokens,
+                                                     const std::vector<bool>& counts);
+
 /// The time [s] of each step of a clip, where the text in front of it says it; else nothing.
 using ClipTimes = std::function<std::vector<double>(const MediaReference& clip)>;
 /// `<0.2 seconds>`: how the text says it.

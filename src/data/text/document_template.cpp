@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "core/error.h"
-#include "data/sample.h"
 
 namespace tributary::data {
 namespace {
@@ -62,9 +61,7 @@ EncodedChat encode_document(const Tokenizer& tokenizer, std::span<const Part> pa
   }
   document.tokens.push_back(end_of_text(tokenizer));
   counts.push_back(true);
-  document.targets.assign(document.tokens.size(), kIgnoredTarget);
-  for (std::size_t i = 1; i < counts.size(); ++i)
-    if (counts[i]) document.targets[i - 1] = document.tokens[i];
+  document.targets = list_targets(document.tokens, counts);
   return document;
 }
 
