@@ -34,6 +34,22 @@ inline config::ModelConfig tiny_config(config::ModelFamily family) {
   return config;
 }
 
+/// The same numbers as a Qwen2.5-VL.
+inline config::ModelConfig tiny_vision_model() {
+  config::ModelConfig config = tiny_config(config::ModelFamily::kQwen2);
+  config.family = config::ModelFamily::kQwen2_5Vl;
+  config.backbone.head_width = 8;
+  config.backbone.mrope_section = {1, 1, 2};
+  config.tokens = {.image_pad = 57, .video_pad = 58, .vision_start = 59, .vision_end = 60};
+  config.vision = config::VisionConfig{.layers = 2,
+                                       .width = 16,
+                                       .heads = 2,
+                                       .mlp_width = 20,
+                                       .output_width = config.backbone.width,
+                                       .full_attention_layers = {1}};
+  return config;
+}
+
 /// A model with every parameter random: norms and biases too, since their defaults hide errors.
 inline std::unique_ptr<Model> make_random_model(const config::ModelConfig& config,
                                                 std::uint64_t seed = 1, bool trainable = true) {

@@ -13,17 +13,9 @@ namespace tributary::train {
 namespace {
 
 config::ModelConfig vision_config() {
-  config::ModelConfig config = model::tiny_config(config::ModelFamily::kQwen2);
-  config.family = config::ModelFamily::kQwen2_5Vl;
-  config.backbone.head_width = 8;
-  config.backbone.mrope_section = {1, 1, 2};
-  config.tokens = {.image_pad = 57, .video_pad = 58, .vision_start = 59, .vision_end = 60};
-  config.vision = config::VisionConfig{.layers = 1,
-                                       .width = 16,
-                                       .heads = 2,
-                                       .mlp_width = 20,
-                                       .output_width = 24,
-                                       .full_attention_layers = {0}};
+  config::ModelConfig config = model::tiny_vision_model();
+  config.vision->layers = 1;
+  config.vision->full_attention_layers = {0};
   return config;
 }
 

@@ -14,21 +14,6 @@
 namespace tributary::train {
 namespace {
 
-config::ModelConfig tiny_vision_model() {
-  config::ModelConfig config = model::tiny_config(config::ModelFamily::kQwen2);
-  config.family = config::ModelFamily::kQwen2_5Vl;
-  config.backbone.head_width = 8;
-  config.backbone.mrope_section = {1, 1, 2};
-  config.tokens = {.image_pad = 57, .video_pad = 58, .vision_start = 59, .vision_end = 60};
-  config.vision = config::VisionConfig{.layers = 2,
-                                       .width = 16,
-                                       .heads = 2,
-                                       .mlp_width = 20,
-                                       .output_width = config.backbone.width,
-                                       .full_attention_layers = {1}};
-  return config;
-}
-
 std::vector<data::EncodedSample> mixed_samples(const config::ModelConfig& config) {
   auto samples = make_text_samples({9, 3, 14, 5, 8, 21, 4, 11}, /*vocab=*/57);
   add_image(samples[1], config, {1, 4, 6}, 1);
@@ -52,7 +37,7 @@ schedule::PackedBins cut_into(int microbatches, std::size_t samples) {
 
 TEST(AccumulateGradients, GivesTheSameGradientsFor1To8Microbatches) {
   at::set_num_threads(1);
-  const config::ModelConfig config = tiny_vision_model();
+  const config::ModelConfig config = model::tiny_vision_model();
   const auto model = model::make_random_model(config);
   const auto samples = mixed_samples(config);
   at::Tensor one_pass;
@@ -115,7 +100,7 @@ TEST(AccumulateGradients, StartsFromZeroEachTime) {
 }
 
 TEST(AccumulateGradients, GivesTheSameGradientsWithRecompute) {
-  const config::ModelConfig config = tiny_vision_model();
+  const config::ModelConfig config = model::tiny_vision_model();
   const auto samples = mixed_samples(config);
   const auto kept = model::make_random_model(config);
   const auto run_again = model::make_random_model(config);
@@ -126,7 +111,7 @@ TEST(AccumulateGradients, GivesTheSameGradientsWithRecompute) {
 }
 
 TEST(AccumulateGradients, GivesAFrozenModuleNoGradientBuffer) {
-  const config::ModelConfig config = tiny_vision_model();
+  const config::ModelConfig config = model::tiny_vision_model();
   const auto samples = mixed_samples(config);
   const auto trained = model::make_random_model(config);
   const auto frozen = model::make_random_model(config);

@@ -16,17 +16,9 @@ const LayerKey kFrames{"vision", "block"};
 const LayerKey kWindows{"vision", "window_block"};
 
 config::ModelConfig tiny_vision_model() {
-  config::ModelConfig config = model::tiny_config(config::ModelFamily::kQwen2);
-  config.family = config::ModelFamily::kQwen2_5Vl;
-  config.backbone.head_width = 8;
-  config.backbone.mrope_section = {1, 1, 2};
-  config.tokens = {.image_pad = 57, .video_pad = 58, .vision_start = 0, .vision_end = 1};
-  config.vision = config::VisionConfig{.layers = 2,
-                                       .width = 16,
-                                       .heads = 2,
-                                       .mlp_width = 20,
-                                       .output_width = config.backbone.width,
-                                       .full_attention_layers = {1}};
+  config::ModelConfig config = model::tiny_vision_model();
+  config.tokens.vision_start = 0;
+  config.tokens.vision_end = 1;
   return config;
 }
 
