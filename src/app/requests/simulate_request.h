@@ -58,7 +58,7 @@ struct SimulateRequest {
   std::optional<config::Profile> profile = {};           // measured costs of layers and collectives
   std::optional<simulate::RecordedSizes> recorded = {};  // sizes of samples to draw from
   simulate::RecordedSteps run = {};    // recorded by a run; simulated in place of `steps`
-  simulate::RecordedMedia media = {};  // of these steps, where the run recorded them
+  simulate::RecordedMedia media = {};  // the media of these steps; empty: the run recorded none
 };
 
 /// Checks the options and reads the files that they name.

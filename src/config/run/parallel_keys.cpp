@@ -75,7 +75,7 @@ std::vector<Key> keys_of_a_module(const std::string& module) {
       key<kParallel, kModules, &M::stages>(
           {.path = section + "stages",
            .meaning = "Stages of the backbone on whose ranks a colocated module lies: `all`, or "
-                      "the `first` alone."}),
+                      "only the `first`."}),
   };
 }
 
