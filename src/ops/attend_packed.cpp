@@ -1,11 +1,13 @@
 #include "ops/attend_packed.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "core/error.h"
+#include "ops/to_device.h"
 
 namespace tributary::ops {
 namespace {
@@ -57,6 +59,38 @@ at::Tensor attend_group(const at::Tensor& rows, SampleGroups::Group group, std::
   return out.transpose(1, 2).reshape({group.samples * group.length, heads, rows.size(2)});
 }
 
+/// All samples of a pack in one call, by a kernel of CUDA that reads their boundaries. In bf16 that
+/// is flash attention; its f32 counterpart does not know shared key heads.
+at::Tensor attend_by_boundaries(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                const SampleGroups& groups) {
+  constexpr std::int64_t kWidthStep = 8;  // the kernels read so many elements at once
+  const std::int64_t width = qkv.size(2);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(width));
+  const std::int64_t missing = (kWidthStep - width % kWidthStep) % kWidthStep;
+  const at::Tensor padded = missing == 0 ? qkv : at::constant_pad_nd(qkv, {0, missing});
+  const std::vector<at::Tensor> parts = padded.split_with_sizes({heads, kv_heads, kv_heads}, 1);
+  const at::Tensor& boundaries = groups.boundaries();
+  const bool causal = groups.mask() == Mask::kCausal;
+  at::Tensor out;
+  if (at::isReducedFloatingType(qkv.scalar_type())) {
+    out = std::get<0>(at::_flash_attention_forward(
+        parts[0], parts[1], parts[2], boundaries, boundaries, groups.longest(), groups.longest(),
+        /*dropout_p=*/0.0, causal, /*return_debug_mask=*/false, scale));
+  } else {
+    const auto batch_of = [&](const at::Tensor& part) {
+      return part.repeat_interleave(heads / part.size(1), 1).unsqueeze(0);
+    };
+    enum CustomMask { kNoMask, kCausalFromTopLeft };
+    out = std::get<0>(at::_efficient_attention_forward(
+                          parts[0].unsqueeze(0), batch_of(parts[1]), batch_of(parts[2]),
+                          /*bias=*/{}, boundaries, boundaries, groups.longest(), groups.longest(),
+                          /*dropout_p=*/0.0, causal ? kCausalFromTopLeft : kNoMask,
+                          /*compute_log_sumexp=*/at::GradMode::is_enabled(), scale))
+              .squeeze(0);
+  }
+  return missing == 0 ? out : out.narrow(2, 0, width);
+}
+
 /// Whether a sample joins a group. It may be padded by a third; among short samples threefold,
 /// since a call of its own costs more than that.
 bool joins(std::int64_t length, std::int64_t longest, Mask mask) {
@@ -74,7 +108,22 @@ SampleGroups::SampleGroups(std::span<const std::int32_t> cu_seqlens, Mask mask, 
              .what = "ops: sample boundaries do not ascend from 0",
              .found = cu_seqlens.empty() ? "no boundary" : str("first ", cu_seqlens.front()));
   tokens_ = cu_seqlens.back();
+  if (device.is_cuda())
+    keep_boundaries(cu_seqlens, device);
+  else
+    group(cu_seqlens, device);
+}
 
+void SampleGroups::keep_boundaries(std::span<const std::int32_t> cu_seqlens, at::Device device) {
+  std::vector<std::int32_t> boundaries(cu_seqlens.begin(), cu_seqlens.end());
+  boundaries.erase(std::unique(boundaries.begin(), boundaries.end()), boundaries.end());
+  for (std::size_t i = 1; i < boundaries.size(); ++i)
+    longest_ = std::max(longest_, std::int64_t{boundaries[i] - boundaries[i - 1]});
+  rows_ = tokens_;
+  boundaries_ = to_device(at::tensor(boundaries, at::kInt), device);
+}
+
+void SampleGroups::group(std::span<const std::int32_t> cu_seqlens, at::Device device) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i + 1 < cu_seqlens.size(); ++i)
     if (cu_seqlens[i + 1] > cu_seqlens[i]) order.push_back(i);
@@ -89,7 +138,7 @@ SampleGroups::SampleGroups(std::span<const std::int32_t> cu_seqlens, Mask mask, 
   std::vector<std::int64_t> padding;
   bool moved = false;
   for (const std::size_t sample : order) {
-    if (groups_.empty() || !joins(length_of(sample), groups_.back().length, mask))
+    if (groups_.empty() || !joins(length_of(sample), groups_.back().length, mask_))
       groups_.push_back({.samples = 0, .length = length_of(sample)});
     ++groups_.back().samples;
     for (std::int64_t i = 0; i < groups_.back().length; ++i) {
@@ -104,9 +153,9 @@ SampleGroups::SampleGroups(std::span<const std::int32_t> cu_seqlens, Mask mask, 
   }
   rows_ = static_cast<std::int64_t>(token_of_row.size());
   if (!moved) return;
-  token_of_row_ = at::tensor(token_of_row, at::kLong).to(device);
-  row_of_token_ = at::tensor(row_of_token, at::kLong).to(device);
-  padding_rows_ = at::tensor(padding, at::kLong).to(device);
+  token_of_row_ = to_device(at::tensor(token_of_row, at::kLong), device);
+  row_of_token_ = to_device(at::tensor(row_of_token, at::kLong), device);
+  padding_rows_ = to_device(at::tensor(padding, at::kLong), device);
 }
 
 at::Tensor attend_packed(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
@@ -118,6 +167,7 @@ at::Tensor attend_packed(const at::Tensor& qkv, std::int64_t heads, std::int64_t
                                      " kv_heads, ", groups.tokens(), " tokens in the samples"),
              .expected = "qkv [tokens, heads + 2 * kv_heads, head_width]");
   if (groups.tokens() == 0) return qkv.narrow(1, 0, heads);
+  if (qkv.is_cuda()) return attend_by_boundaries(qkv, heads, kv_heads, groups);
   const at::Tensor source = qkv.contiguous();
   const at::Tensor rows =
       groups.in_place() ? source

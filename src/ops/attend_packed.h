@@ -10,10 +10,11 @@ namespace tributary::ops {
 
 enum class Mask { kNone, kCausal };
 
-/// How the samples of a pack go into few batched attention calls: made once, used by every layer.
+/// How the samples of a pack go into few attention calls: made once, used by every layer.
 ///
-/// Samples of one group are attended in one call. Without a mask a group has one length; with the
-/// causal mask shorter samples are padded at the end, where no real token looks.
+/// On a CPU samples of one group are attended in one call. Without a mask a group has one length;
+/// with the causal mask shorter samples are padded at the end, where no real token looks. On CUDA
+/// one call attends all samples by their boundaries, and nothing is padded or moved.
 class SampleGroups {
  public:
   struct Group {
@@ -27,7 +28,7 @@ class SampleGroups {
   SampleGroups(std::span<const std::int32_t> cu_seqlens, Mask mask, at::Device device);
 
   [[nodiscard]] Mask mask() const { return mask_; }
-  [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
+  [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }  // empty on CUDA
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
   /// Rows of all groups, padding included.
   [[nodiscard]] std::int64_t rows() const { return rows_; }
@@ -37,11 +38,20 @@ class SampleGroups {
   [[nodiscard]] const at::Tensor& row_of_token() const { return row_of_token_; }  // [tokens] i64
   [[nodiscard]] const at::Tensor& padding_rows() const { return padding_rows_; }  // [padding] i64
 
+  /// On CUDA alone: where the samples that are not empty begin and end, and the longest of them.
+  [[nodiscard]] const at::Tensor& boundaries() const { return boundaries_; }  // [samples + 1] i32
+  [[nodiscard]] std::int64_t longest() const { return longest_; }
+
  private:
+  void keep_boundaries(std::span<const std::int32_t> cu_seqlens, at::Device device);
+  void group(std::span<const std::int32_t> cu_seqlens, at::Device device);
+
   Mask mask_;
   std::int64_t tokens_ = 0;
   std::int64_t rows_ = 0;
+  std::int64_t longest_ = 0;
   std::vector<Group> groups_;
+  at::Tensor boundaries_;
   at::Tensor token_of_row_;
   at::Tensor row_of_token_;
   at::Tensor padding_rows_;
