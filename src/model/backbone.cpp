@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "ops/attend_cached.h"
+#include "ops/to_device.h"
 
 namespace tributary::model {
 namespace {
@@ -60,9 +61,9 @@ at::Tensor rotary_angles(const config::BackboneConfig& config, const at::Tensor&
   const at::Tensor frequencies = rotary_frequencies(config, position_ids.device());
   if (config.mrope_section.empty())
     return position_ids.select(0, 0).to(at::kFloat).unsqueeze(1) * frequencies;
-  const at::Tensor axes = at::tensor(axes_of_frequencies(config), at::kLong)
-                              .narrow(0, 0, config.head_width / 2)
-                              .to(position_ids.device());
+  const at::Tensor axes = ops::to_device(
+      at::tensor(axes_of_frequencies(config), at::kLong).narrow(0, 0, config.head_width / 2),
+      position_ids.device());
   return position_ids.to(at::kFloat).index_select(0, axes).t() * frequencies;
 }
 
@@ -144,7 +145,8 @@ std::shared_ptr<const PackContext> Backbone::context_of(const at::Tensor& hidden
              .found = tributary::str("position_ids ", position_ids.sizes(), ", ", split.tokens(),
                                      " tokens"),
              .expected = "position_ids [3, tokens]");
-  const at::Tensor positions = split.keep(position_ids, /*padding=*/0).to(hidden.device());
+  const at::Tensor positions =
+      ops::to_device(split.keep(position_ids, /*padding=*/0), hidden.device());
   // Layers that run again in backward share it after this call has returned.
   return std::make_shared<const PackContext>(PackContext{
       .rotary = ops::make_rotary_table(rotary_angles(config_, positions), hidden.scalar_type()),
@@ -216,7 +218,7 @@ at::Tensor Backbone::prefill(int stage, const at::Tensor& hidden, const at::Tens
   if (!is_last(stage)) return join(stream);
   std::vector<std::int64_t> last_tokens;
   for (std::size_t i = 1; i < cu_seqlens.size(); ++i) last_tokens.push_back(cu_seqlens[i] - 1);
-  const at::Tensor rows = at::tensor(last_tokens, at::kLong).to(passed.device());
+  const at::Tensor rows = ops::to_device(at::tensor(last_tokens, at::kLong), passed.device());
   return passed.index_select(0, rows);
 }
 

@@ -73,11 +73,10 @@ std::vector<std::size_t> samples_of(const std::vector<OpenAnswer>& open, std::in
 
 /// A prompt of one token, for a rank that only keeps in step with the others.
 PackedBatch idle_prompt(const PackedBatch& none) {
-  const auto whole = at::TensorOptions().dtype(at::kLong).device(none.input_ids.device());
   PackedBatch prompt;
   prompt.encode_apart = none.encode_apart;
-  prompt.input_ids = at::zeros({1}, whole);
-  prompt.position_ids = at::zeros({3, 1}, whole);
+  prompt.input_ids = at::zeros({1}, at::kLong);
+  prompt.position_ids = at::zeros({3, 1}, at::kLong);
   prompt.cu_seqlens = {0, 1};
   return prompt;
 }
@@ -132,7 +131,6 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch&
   if (open.empty()) return answers;
 
   KvCache cache(decoding.max_new_tokens);
-  const at::Device device = prompts.input_ids.device();
   at::Tensor hidden = model.prefill(answers.empty() ? idle_prompt(prompts) : prompts, cache);
   for (std::int64_t step = 0;; ++step) {
     const std::vector<std::int64_t> tokens = share_tokens(
@@ -158,7 +156,7 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch&
     if (kept_rows.empty()) kept_rows = new_tokens = {0};  // goes on idle, in step with the others
     if (std::ssize(kept_rows) < cache.samples()) cache.keep(kept_rows);
     open = std::move(still_open);
-    hidden = model.decode(at::tensor(new_tokens, at::kLong).to(device), cache);
+    hidden = model.decode(at::tensor(new_tokens, at::kLong), cache);
   }
 }
 

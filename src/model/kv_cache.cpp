@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "ops/to_device.h"
 
 namespace tributary::model {
 
@@ -28,10 +29,10 @@ void KvCache::start(std::span<const std::int32_t> cu_seqlens, const at::Tensor& 
       token_of_column.push_back(std::max<std::int64_t>(0, cu_seqlens[i + 1] - longest + column));
   }
   const at::Device device = position_ids.device();
-  starts_ = at::tensor(first_columns_, at::kLong).to(device);
-  token_of_column_ = at::tensor(token_of_column, at::kLong).to(device);
-  next_positions_ =
-      position_ids.select(0, 0).index_select(0, at::tensor(last_tokens, at::kLong).to(device)) + 1;
+  starts_ = ops::to_device(at::tensor(first_columns_, at::kLong), device);
+  token_of_column_ = ops::to_device(at::tensor(token_of_column, at::kLong), device);
+  const at::Tensor last = ops::to_device(at::tensor(last_tokens, at::kLong), device);
+  next_positions_ = position_ids.select(0, 0).index_select(0, last) + 1;
   columns_ = longest;
   capacity_ = longest + new_tokens_;
   layers_.resize(static_cast<std::size_t>(layers));
@@ -64,8 +65,8 @@ void KvCache::keep(std::span<const std::int64_t> samples) {
   for (const std::int64_t sample : samples)
     first_columns.push_back(first_columns_.at(static_cast<std::size_t>(sample)));
   first_columns_ = std::move(first_columns);
-  const at::Tensor rows =
-      at::tensor(at::IntArrayRef(samples.data(), samples.size()), at::kLong).to(starts_.device());
+  const at::Tensor rows = ops::to_device(
+      at::tensor(at::IntArrayRef(samples.data(), samples.size()), at::kLong), starts_.device());
   starts_ = starts_.index_select(0, rows);
   next_positions_ = next_positions_.index_select(0, rows);
   for (at::Tensor& layer : layers_)  // undefined on other pipeline stages

@@ -6,16 +6,15 @@
 
 #include "core/error.h"
 #include "model/kv_cache.h"
+#include "ops/to_device.h"
 #include "parallel/sequence/token_split.h"
 #include "parallel/stage/stage_link.h"
 
 namespace tributary::model {
 namespace {
 
-at::Tensor empty_rows(const Model& model, std::int64_t rows, std::int64_t width,
-                      at::Device device) {
-  const at::ScalarType dtype = model.units().front()->shard_value().scalar_type();
-  return at::empty({rows, width}, at::TensorOptions().device(device).dtype(dtype));
+at::Tensor empty_rows(const Model& model, std::int64_t rows, std::int64_t width) {
+  return at::empty({rows, width}, model.units().front()->whole_options());
 }
 
 [[noreturn]] void raise_no_encoder(const std::string& module) {
@@ -38,7 +37,7 @@ bool PackedBatch::has_media() const {
 
 at::Tensor Model::empty_input(int stage, const PackedBatch& batch) const {
   const parallel::TokenSplit split(batch.cu_seqlens, layout());
-  return empty_rows(*this, split.hidden_rows(), input_width(stage), batch.input_ids.device());
+  return empty_rows(*this, split.hidden_rows(), input_width(stage));
 }
 
 std::int64_t Model::input_width(int /*stage*/) const { return config_.backbone.width; }
@@ -71,7 +70,7 @@ at::Tensor Model::head(const at::Tensor& hidden) {
 
 at::Tensor Model::prefill(const PackedBatch& batch, KvCache& cache) {
   const at::NoGradGuard no_grad;
-  cache.start(batch.cu_seqlens, batch.position_ids.to(batch.input_ids.device()),
+  cache.start(batch.cu_seqlens, ops::to_device(batch.position_ids, device()),
               config_.backbone.layers);
   return parallel::run_stages(
       layout(), batch.encode_apart ? batch.encode_apart(/*tokens_are_whole=*/true) : at::Tensor(),
@@ -86,9 +85,7 @@ at::Tensor Model::decode(const at::Tensor& token_ids, KvCache& cache) {
   cache.advance();
   return parallel::run_stages(
       layout(), /*input=*/{},
-      [&](int) {
-        return empty_rows(*this, token_ids.size(0), config_.backbone.width, token_ids.device());
-      },
+      [&](int) { return empty_rows(*this, token_ids.size(0), config_.backbone.width); },
       [&](int stage, const at::Tensor& input) {
         return decode_stage(stage, token_ids, input, cache);
       });

@@ -29,9 +29,10 @@ struct EncoderInput {
 
 /// Samples back to back, as every model takes them.
 struct PackedBatch {
-  at::Tensor input_ids;                  // [tokens] i64; media placeholders already expanded
+  at::Tensor input_ids;  // [tokens] i64, on the host; media placeholders already expanded
   std::vector<std::int32_t> cu_seqlens;  // [samples + 1]: first token of each sample, then the end
-  at::Tensor position_ids;  // [3, tokens] i64 (time, row, column); text models use row 0
+  // [3, tokens] i64 on the host (time, row, column); text models use row 0
+  at::Tensor position_ids;
   std::map<Modality, EncoderInput> media = {};  // in order of appearance over the whole pack
   /// Runs this rank's part of the encoders that have ranks of their own, and returns the features
   /// that its first stage of the backbone takes: those of its tokens, or of the whole pack while
@@ -74,6 +75,8 @@ class Model {
   }
   /// In order of the forward pass; the tied head is the embedding's parameter.
   [[nodiscard]] std::span<const std::unique_ptr<parallel::Unit>> units() const { return units_; }
+  /// Where it computes. Known once its units are materialized.
+  [[nodiscard]] at::Device device() const { return units_.front()->whole_options().device(); }
 
   /// shape: returns the final hidden states [tokens, width], before the final norm and the head;
   ///        where the layout splits tokens, those that this rank keeps (parallel::TokenSplit).
@@ -178,8 +181,8 @@ struct LossSum {
 
 inline constexpr std::int64_t kMostLogits = std::int64_t{1} << 26;
 
-/// shape: hidden as Model::forward gives it, targets [tokens] i64 of the whole pack, -100 where
-///        nothing is predicted
+/// shape: hidden as Model::forward gives it, targets [tokens] i64 of the whole pack, on the host;
+///        -100 where nothing is predicted
 /// collective: over shard, tp, cp and ulysses
 /// cost:  the head runs only on target rows; above `most_logits` logits in chunks, which backward
 ///        computes again, so that a vocabulary of 150,000 does not keep gigabytes

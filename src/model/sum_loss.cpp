@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "model/model.h"
 #include "ops/select_rows.h"
+#include "ops/to_device.h"
 #include "parallel/layer_boundary.h"
 #include "parallel/sequence/token_split.h"
 #include "parallel/token_exchange.h"
@@ -32,9 +33,9 @@ at::Tensor row_losses(const parallel::LanguageHead& head, const at::Tensor& rows
 /// The losses of all targets of the pack, of which this rank has computed some.
 at::Tensor complete_rows(const at::Tensor& own, const at::Tensor& own_tokens,
                          const at::Tensor& is_target, const mesh::Group& sequence) {
-  const at::Tensor place = is_target.cumsum(0).sub_(1);
+  const at::Tensor place = is_target.cumsum(0).sub_(1).index_select(0, own_tokens);
   const at::Tensor rows = at::zeros({is_target.sum().item<std::int64_t>()}, own.options());
-  rows.index_copy_(0, place.index_select(0, own_tokens), own);
+  rows.index_copy_(0, ops::to_device(place, own.device()), own);
   sequence.all_reduce(rows).wait();
   return rows;
 }
@@ -48,21 +49,22 @@ LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targe
   TRIB_CHECK(targets.dim() == 1 && hidden.size(0) == split.hidden_rows(),
              .what = "model: one target a token",
              .found = tributary::str("hidden ", hidden.sizes(), ", targets ", targets.sizes()));
-  const at::Tensor rows = at::nonzero(wanted >= 0).squeeze(1);
+  const at::Tensor target_rows = at::nonzero(wanted >= 0).squeeze(1);
+  const at::Tensor rows = ops::to_device(target_rows, hidden.device());
   const std::int64_t columns = model.config().backbone.vocab / model.layout().tp().size();
   // One boundary around all chunks: ranks with more targets must not gather more often.
   const at::Tensor losses = model.run_head(
       hidden,
-      [&model, rows, own = wanted.index_select(0, rows),
+      [&model, rows, own = ops::to_device(wanted.index_select(0, target_rows), hidden.device()),
        most_rows = std::max<std::int64_t>(1, most_logits / columns)](const at::Tensor& normalised) {
         const at::Tensor all = parallel::all_tokens(normalised, model.layout());
         return row_losses(model.language_head(), ops::select_rows(all, rows), own, most_rows);
       });
   LossSum result{.sum = losses.sum(), .rows = losses.detach(), .targets = rows.size(0)};
   if (!model.layout().splits_sequence()) return result;
-  const at::Tensor kept = at::tensor(split.kept(), at::kLong).to(targets.device());
-  result.rows = complete_rows(result.rows, kept.index_select(0, rows), targets >= 0,
-                              model.layout().mesh->sequence());
+  const at::Tensor own_tokens = at::tensor(split.kept(), at::kLong).index_select(0, target_rows);
+  result.rows =
+      complete_rows(result.rows, own_tokens, targets >= 0, model.layout().mesh->sequence());
   result.targets = result.rows.size(0);
   return result;
 }

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "ops/to_device.h"
 #include "parallel/split.h"
 #include "parallel/token_exchange.h"
 
@@ -12,7 +13,7 @@ namespace tributary::parallel {
 namespace {
 
 void require_known_ids(const at::Tensor& token_ids, std::int64_t vocab) {
-  if (!token_ids.is_cpu() || token_ids.numel() == 0) return;
+  if (token_ids.numel() == 0) return;
   const at::Tensor ids = token_ids.contiguous();
   const std::int64_t* first = ids.const_data_ptr<std::int64_t>();
   const std::int64_t* last = first + ids.numel();
@@ -35,9 +36,10 @@ Embedding::Embedding(Unit& unit, const std::string& name, std::int64_t vocab, st
 
 at::Tensor Embedding::operator()(const at::Tensor& token_ids) const {
   require_known_ids(token_ids, weight_->shape[0]);
-  if (layout_->tp().is_single()) return at::embedding(weight_->value, token_ids);
+  const at::Tensor ids = ops::to_device(token_ids, weight_->value.device());
+  if (layout_->tp().is_single()) return at::embedding(weight_->value, ids);
   const Range own = weight_->split.ranges.front();
-  const at::Tensor local = token_ids - own.first;
+  const at::Tensor local = ids - own.first;
   const at::Tensor is_elsewhere = local.lt(0).logical_or(local.ge(own.count));
   const at::Tensor rows = at::embedding(weight_->value, local.masked_fill(is_elsewhere, 0));
   return sum_parts(rows.masked_fill(is_elsewhere.unsqueeze(1), 0), *layout_);

@@ -7,12 +7,12 @@
 namespace tributary::model {
 
 MediaShare share_media(const Media& media, const Encoder& encoder,
-                       const parallel::TokenSplit& split, const parallel::Layout& layout) {
+                       const parallel::TokenSplit& split, const parallel::Layout& layout,
+                       at::Device device) {
   const auto& ranks = layout.mesh->sequence();
   const std::vector<std::int64_t> rank_of = share_items(media.grids, ranks.size());
   const std::vector<parallel::TokenSplit::Home> homes = split.homes();
-  const at::Tensor places = media.places.to(at::kCPU).contiguous();
-  const std::int64_t* place = places.const_data_ptr<std::int64_t>();
+  const std::int64_t* place = media.places.const_data_ptr<std::int64_t>();
   std::vector<std::int64_t> made(static_cast<std::size_t>(ranks.size()), 0);  // features so far
   std::vector<parallel::RowMove> moves;
   std::vector<at::Tensor> rows;
@@ -35,7 +35,7 @@ MediaShare share_media(const Media& media, const Encoder& encoder,
     first += grid.patches();
   }
   if (!rows.empty()) own.rows = at::cat(rows);
-  return {std::move(own), parallel::RowRoute(moves, ranks, media.places.device())};
+  return {std::move(own), parallel::RowRoute(moves, ranks, device)};
 }
 
 }  // namespace tributary::model

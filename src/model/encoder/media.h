@@ -17,7 +17,7 @@ namespace tributary::model {
 struct Media {
   at::Tensor rows;          // [input rows, width]; undefined where the tower is on other ranks
   std::vector<Grid> grids;  // modality after modality
-  at::Tensor places;        // [tokens] i64: the placeholder of each
+  at::Tensor places;        // [tokens] i64, on the host: the placeholder of each
 };
 
 /// The part of a pack's media that one rank encodes, and the route of features from all ranks to
@@ -32,6 +32,6 @@ struct MediaShare {
 ///
 [[nodiscard]] MediaShare share_media(const Media& media, const Encoder& encoder,
                                      const parallel::TokenSplit& split,
-                                     const parallel::Layout& layout);
+                                     const parallel::Layout& layout, at::Device device);
 
 }  // namespace tributary::model

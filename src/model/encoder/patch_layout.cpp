@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "ops/to_device.h"
 
 namespace tributary::model {
 namespace {
@@ -31,8 +32,8 @@ std::optional<ops::RowOrder> order_of(const std::vector<std::int64_t>& order, at
   std::vector<std::int64_t> place_of(order.size());
   for (std::size_t place = 0; place < order.size(); ++place)
     place_of[static_cast<std::size_t>(order[place])] = static_cast<std::int64_t>(place);
-  return ops::RowOrder{.row_at = at::tensor(order, at::kLong).to(device),
-                       .place_of = at::tensor(place_of, at::kLong).to(device)};
+  return ops::RowOrder{.row_at = ops::to_device(at::tensor(order, at::kLong), device),
+                       .place_of = ops::to_device(at::tensor(place_of, at::kLong), device)};
 }
 
 /// Where a patch lies along one side of a table of `side` entries: the entry before it, the one
@@ -78,7 +79,8 @@ PositionTaps find_taps(std::span<const Grid> grids, const WindowIndex& index,
     row_taps.push_back(at::tensor(rows[tap], at::kLong));
     weight_taps.push_back(at::tensor(weights[tap], at::kFloat));
   }
-  return {.rows = at::stack(row_taps).to(device), .weights = at::stack(weight_taps).to(device)};
+  return {.rows = ops::to_device(at::stack(row_taps), device),
+          .weights = ops::to_device(at::stack(weight_taps), device)};
 }
 
 }  // namespace
@@ -95,8 +97,8 @@ PatchLayout::PatchLayout(std::span<const Grid> of, const config::VisionConfig& c
       device(on),
       windows(index.cu_windows, ops::Mask::kNone, on),
       frames(index.cu_frames, ops::Mask::kNone, on),
-      rotary(ops::make_rotary_table(rotary_angles(index, config.width / config.heads).to(on),
-                                    at::kFloat)),
+      rotary(ops::make_rotary_table(
+          ops::to_device(rotary_angles(index, config.width / config.heads), on), at::kFloat)),
       order(order_of(index.order, on)) {
   if (config.positions_side > 0) taps = find_taps(of, index, config, on);
 }

@@ -10,6 +10,7 @@
 #include "model/backbone.h"
 #include "model/encoder/media.h"
 #include "ops/select_rows.h"
+#include "ops/to_device.h"
 #include "parallel/token_exchange.h"
 
 namespace tributary::model {
@@ -132,7 +133,7 @@ class MultimodalModel final : public Model {
                                const parallel::TokenSplit& split) const {
     Share share{.own = media, .route = std::nullopt};
     if (!share.own.grids.empty() && layout().splits_sequence()) {
-      MediaShare own = share_media(share.own, *part.encoder, split, layout());
+      MediaShare own = share_media(share.own, *part.encoder, split, layout(), device());
       share = {.own = std::move(own.own), .route = std::move(own.route)};
       share.own.places = share.route->places();
     }
@@ -162,9 +163,8 @@ class MultimodalModel final : public Model {
                                         const at::Tensor& features) {
     const at::Tensor rows = part.encoder->project(features, share.own.grids);
     if (share.route) return {(*share.route)(rows), share.route->places()};
-    if (share.own.places.size(0) == 0)
-      return {ops::select_rows(rows, share.own.places), share.own.places};
-    return {rows, share.own.places};
+    const at::Tensor places = ops::to_device(share.own.places, rows.device());
+    return {places.size(0) == 0 ? ops::select_rows(rows, places) : rows, places};
   }
 
   /// The features of the replica that this tp rank keeps.
@@ -178,9 +178,8 @@ class MultimodalModel final : public Model {
   /// The smallest input of a tower, whose features take no place.
   [[nodiscard]] EncoderInput smallest_input(const Encoder& encoder) const {
     const Grid item = encoder.smallest_item();
-    const at::Device device = units().front()->whole_options().device();
     return {at::zeros({item.patches(), encoder.row_width()},
-                      at::TensorOptions(device).dtype(at::kFloat)),
+                      at::TensorOptions(device()).dtype(at::kFloat)),
             {item}};
   }
 

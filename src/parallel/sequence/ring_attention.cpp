@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "ops/attend_block.h"
+#include "ops/to_device.h"
 
 namespace tributary::parallel {
 namespace {
@@ -42,7 +43,7 @@ at::Tensor rows_of(const std::vector<Range>& ranges, at::Device device) {
   std::vector<std::int64_t> rows;
   for (const Range& range : ranges)
     for (std::int64_t i = 0; i < range.count; ++i) rows.push_back(range.first + i);
-  return at::tensor(rows, at::kLong).to(device);
+  return ops::to_device(at::tensor(rows, at::kLong), device);
 }
 
 /// One call for all blocks of one size.

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "ops/select_rows.h"
+#include "ops/to_device.h"
 #include "parallel/token_exchange.h"
 
 namespace tributary::parallel {
@@ -23,7 +24,7 @@ RowRoute::RowRoute(std::span<const RowMove> moves, const mesh::Group& group, at:
       counts.push_back(static_cast<std::int64_t>(rows.size()));
       all.insert(all.end(), rows.begin(), rows.end());
     }
-    return at::tensor(all, at::kLong).to(device);
+    return ops::to_device(at::tensor(all, at::kLong), device);
   };
   chosen_ = join(chosen, send_);
   places_ = join(places, receive_);

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "ops/to_device.h"
 
 namespace tributary::parallel {
 namespace {
@@ -85,7 +86,7 @@ at::Tensor TokenSplit::keep(const at::Tensor& of_tokens, double padding) const {
   TRIB_CHECK(of_tokens.size(-1) == tokens(), .what = "parallel: not one value a token of the pack",
              .found = tributary::str(of_tokens.sizes()), .expected = str(tokens(), " tokens"));
   if (is_whole_) return of_tokens;
-  const at::Tensor places = at::tensor(kept_, at::kLong).to(of_tokens.device());
+  const at::Tensor places = ops::to_device(at::tensor(kept_, at::kLong), of_tokens.device());
   const at::Tensor is_padding = places.lt(0);
   if (tokens() == 0) {
     std::vector<std::int64_t> shape = of_tokens.sizes().vec();

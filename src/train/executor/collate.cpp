@@ -8,6 +8,7 @@
 #include "config/family/known_modules.h"
 #include "core/error.h"
 #include "model/positions.h"
+#include "ops/to_device.h"
 
 namespace tributary::train {
 namespace {
@@ -94,17 +95,16 @@ model::EncoderInput collate_encoder_input(std::span<const data::EncodedSample> s
                                  {item.grid.patches(), std::ssize(values) / item.grid.patches()},
                                  at::kFloat));
   }
-  if (!rows.empty()) input.rows = at::cat(rows).to(device);
+  if (!rows.empty()) input.rows = ops::to_device(at::cat(rows), device);
   return input;
 }
 
-Microbatch idle_microbatch(at::Device device) {
-  const auto whole = at::TensorOptions().dtype(at::kLong).device(device);
+Microbatch idle_microbatch() {
   Microbatch idle;
-  idle.batch.input_ids = at::zeros({1}, whole);
-  idle.batch.position_ids = at::zeros({3, 1}, whole);
+  idle.batch.input_ids = at::zeros({1}, at::kLong);
+  idle.batch.position_ids = at::zeros({3, 1}, at::kLong);
   idle.batch.cu_seqlens = {0, 1};
-  idle.targets = at::full({1}, data::kIgnoredTarget, whole);
+  idle.targets = at::full({1}, data::kIgnoredTarget, at::kLong);
   return idle;
 }
 
@@ -152,10 +152,7 @@ Microbatch collate(Samples samples, const config::ModelConfig& config, config::M
        .seconds_per_step = seconds},
       mode);
   for (auto& [modality, own] : batch.media)
-    if (own.rows.defined()) own.rows = own.rows.to(device);
-  batch.input_ids = batch.input_ids.to(device);
-  batch.position_ids = batch.position_ids.to(device);
-  result.targets = result.targets.to(device);
+    if (own.rows.defined()) own.rows = ops::to_device(own.rows, device);
   return result;
 }
 

@@ -45,6 +45,6 @@ enum class Fields { kAll, kWithoutPixels };
     std::int64_t first_id, const parallel::Layout& encoder, at::Device device);
 
 /// One token that predicts nothing: it keeps a rank in step with ranks that have samples left.
-[[nodiscard]] Microbatch idle_microbatch(at::Device device);
+[[nodiscard]] Microbatch idle_microbatch();
 
 }  // namespace tributary::train

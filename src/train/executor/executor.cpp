@@ -80,6 +80,8 @@ Execution Executor::finish() {
   seen_.began = times.front();
   seen_.reduced = times[now];
   for (const MarkedPass& pass : marked_) count(pass, times);
+  for (const RowLosses& losses : losses_)
+    add_by_source(losses.rows, losses.sources, seen_.by_source);
   seen_.wall = (seen_.passes.empty() ? seen_.reduced : seen_.passes.back().end) - seen_.began;
   if (clock_.runs_behind()) seen_.seconds = phases_of_stream();
   return std::move(seen_);
@@ -282,7 +284,7 @@ at::Tensor Executor::sum_loss(int index, const at::Tensor& hidden) {
   const Microbatch& batch = microbatch(index);
   const model::LossSum loss =
       model::sum_loss(model_, hidden, batch.targets, batch.batch.cu_seqlens, options_.most_logits);
-  add_by_source(loss.rows, batch.target_sources, seen_.by_source);
+  losses_.push_back({loss.rows, batch.target_sources});
   return loss.sum / static_cast<double>(options_.targets);
 }
 

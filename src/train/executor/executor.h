@@ -177,6 +177,12 @@ class Executor {
   std::map<Place, at::Tensor> outputs_;  // to pass on
   std::map<Place, at::Tensor> input_gradients_;
   std::map<std::pair<parallel::Passed, int>, std::deque<mesh::Pending>> sends_;  // by far stage
+  /// Read when the step is over: a device would have to finish its forward first.
+  struct RowLosses {
+    at::Tensor rows;
+    std::vector<int> sources;
+  };
+  std::vector<RowLosses> losses_;
   StreamClock clock_;
   std::vector<MarkedPass> marked_;
   Execution seen_;

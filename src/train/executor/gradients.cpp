@@ -147,11 +147,11 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   const RunLanes& run = options.lanes != nullptr ? *options.lanes : alone;
   const StepSchedule schedule = schedule_step(run, agreed.microbatches);
   const auto collate_bin = [&](int bin) {
-    if (bin >= microbatches.bins()) return idle_microbatch(options.device);
+    if (bin >= microbatches.bins()) return idle_microbatch();
     Microbatch microbatch = collate(select(samples, microbatches.bin(bin)), model.config(),
                                     options.mrope, options.device, fields_of(model.layout(), run));
     result.attention_rows +=
-        ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, at::kCPU).rows();
+        ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, options.device).rows();
     return microbatch;
   };
   const StepMedia none;

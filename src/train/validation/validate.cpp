@@ -178,7 +178,7 @@ void add_losses(const Session& session, const RoundPart& part, std::vector<Sourc
   std::vector<const data::EncodedSample*> samples;
   for (const Question& question : questions) samples.push_back(&question.held_out.sample);
   Microbatch microbatch =
-      samples.empty() ? idle_microbatch(session.device)
+      samples.empty() ? idle_microbatch()
                       : collate(samples, session.model_config, session.config.model.mrope,
                                 session.device, fields_of(session.model->layout(), session.lanes));
   microbatch.batch.encode_apart = encode_apart(*session.model, session.lanes, part.media);
