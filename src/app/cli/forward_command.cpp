@@ -21,9 +21,10 @@ Run declare_forward(Verb& verb) {
   verb.option("--mrope", options->mrope,
               "Positions of clips where they are derived: hf5 (transformers 5.9 to 5.17) or "
               "official");
+  verb.option("--device", options->device, "cpu, cuda or cuda:N; all in f32");
   verb.example("tributary forward Qwen2.5-0.5B inputs.safetensors -o outputs.safetensors");
   return [options] {
-    const ExitCode code = load_engine().forward(*options);
+    const ExitCode code = load_engine(engine_for(options->device)).forward(*options);
     std::cout << "wrote " << options->output << "\n";
     return code;
   };

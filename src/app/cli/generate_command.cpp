@@ -20,8 +20,10 @@ Run declare_generate(Verb& verb) {
   verb.option("--top-p", options->top_p,
               "Sample from the fewest most probable tokens that have this probability");
   verb.option("--seed", options->seed, "Of sampling");
+  verb.option("--device", options->device,
+              "cpu, cuda or cuda:N; there weights that are stored as bf16 are computed as bf16");
   verb.example("tributary generate runs/demo --image picture.png --prompt \"What is shown?\"");
-  return [options] { return load_engine().generate(*options); };
+  return [options] { return load_engine(engine_for(options->device)).generate(*options); };
 }
 
 }  // namespace tributary::app

@@ -95,10 +95,9 @@ Run declare_train(Verb& verb) {
     options->program = program_words();
     if (!plan->empty()) options->overrides.push_back("parallel.plan=" + *plan);
     const config::RunConfig config = config::read_run_config(options->config, options->overrides);
-    const bool on_cuda = config.run.device.starts_with("cuda");
     TrainOutcome outcome;
     try {
-      outcome = load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).train(*options);
+      outcome = load_engine(engine_for(config.run.device)).train(*options);
     } catch (const Error& error) {
       draw_failed_run(config::run_directory(config), error.what());
       throw;

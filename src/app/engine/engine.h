@@ -9,11 +9,6 @@
 
 namespace tributary::app {
 
-/// The advice of an out-of-memory error. A model that can never fit is refused before the start.
-inline constexpr const char* kOutOfMemoryFix =
-    "lower batch.capacity_tokens, set model.recompute, or train less of the model (model.freeze): "
-    "the line `memory` at the start of a run says what is kept whatever the batch";
-
 struct TrainOptions {
   std::string program = "tributary";          // the words to type before the verb
   std::string config;                         // YAML file
@@ -30,6 +25,7 @@ struct ForwardOptions {
   std::string output;  // safetensors
   bool gradients = false;
   std::string mrope = "hf5";  // how positions are derived where the inputs have none: hf5, official
+  std::string device = "cpu";  // as run.device
 };
 
 struct GenerateOptions {
@@ -41,6 +37,7 @@ struct GenerateOptions {
   double temperature = 0;  // 0: greedy
   double top_p = 1;
   std::int64_t seed = 0;
+  std::string device = "cpu";  // as run.device
 };
 
 struct ProfileOptions {
@@ -88,6 +85,9 @@ enum class EngineKind { kCpu, kCuda };
 
 /// Whether the CUDA engine was built. It is a separate library, which a CPU machine never loads.
 [[nodiscard]] bool has_cuda_engine();
+
+/// The engine that computes on a device: `cpu`, `cuda` or `cuda:N`, as run.device.
+[[nodiscard]] EngineKind engine_for(const std::string& device);
 
 /// Loads an engine library from the folder of the executable; one per process.
 ///

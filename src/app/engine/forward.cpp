@@ -7,9 +7,11 @@
 #include "app/engine/engine_verbs.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
+#include "mesh/device.h"
 #include "model/model.h"
 #include "model/processed_batch.h"
 #include "model/weights/stored_tensors.h"
+#include "ops/to_device.h"
 
 namespace tributary::app {
 namespace {
@@ -42,23 +44,26 @@ ExitCode run_forward(const ForwardOptions& options) {
   (void)read_given_file(
       options.inputs, kOneByte,
       {.what = "app: inputs cannot be read", .expected = "a file of safetensors"});
-  const model::ProcessedBatch batch =
+  model::ProcessedBatch batch =
       model::pack_processed(config, model::read_tensors(options.inputs), mode);
   TRIB_REQUIRE(!options.gradients || batch.targets.defined(), .what = "app: gradients need a loss",
                .where = options.inputs, .found = "no tensor `labels`",
                .fix = "add labels or leave --gradients out");
 
+  const at::Device device = mesh::open_device(options.device, /*local_rank=*/0);
   const std::unique_ptr<model::Model> model = model::make_model(config);
   for (const auto& unit : model->units())
-    unit->materialize(at::kCPU, at::kFloat, /*trainable=*/options.gradients);
+    unit->materialize(device, at::kFloat, /*trainable=*/options.gradients);
   model::load_weights(*model, options.model);
 
+  for (auto& [modality, media] : batch.pack.media)
+    if (media.rows.defined()) media.rows = ops::to_device(media.rows, device);
   const at::AutoGradMode record(options.gradients);
   const at::Tensor hidden = model->forward(batch.pack);
   std::map<std::string, at::Tensor> outputs;
   {
     const at::NoGradGuard no_grad;
-    outputs["logits"] = spread_logits(model->head(hidden), batch);
+    outputs["logits"] = spread_logits(model->head(hidden).to(at::kCPU), batch);
   }
   if (batch.targets.defined()) {
     const model::LossSum loss =

@@ -22,9 +22,11 @@
 #include "data/preprocess/qwen_vl.h"
 #include "data/text/chat_template.h"
 #include "data/text/tokenizer.h"
+#include "mesh/device.h"
 #include "model/model.h"
 #include "model/positions.h"
 #include "ops/resize_bicubic.h"
+#include "ops/to_device.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/manifest.h"
 
@@ -40,7 +42,17 @@ struct Answerer {
   std::string system_prompt = config::DataSection().system_prompt;
   std::optional<data::PixelLimits> limits;
   config::MropeMode mrope = config::ModelSection().mrope;
+  bool is_bf16 = false;  // trained, or stored, as bf16
 };
+
+/// The dtypes other than f32 in a directory of weights.
+std::set<StoredDtype> other_floats(const std::string& directory) {
+  std::set<StoredDtype> types;
+  const WeightDirectory weights(directory);
+  for (const auto& [name, place] : weights.tensors())
+    if (place.tensor->dtype != StoredDtype::kFloat32) types.insert(place.tensor->dtype);
+  return types;
+}
 
 Answerer find_answerer(const std::string& path) {
   FileSystem& files = real_file_system();
@@ -49,6 +61,7 @@ Answerer find_answerer(const std::string& path) {
   if (exists(files, fs::path(path) / "config.json")) {
     Answerer answerer;
     answerer.directory = path;
+    answerer.is_bf16 = other_floats(path).contains(StoredDtype::kBfloat16);
     return answerer;
   }
   const bool is_run = exists(files, fs::path(path) / "config.yaml") ||
@@ -66,39 +79,35 @@ Answerer find_answerer(const std::string& path) {
   answerer.system_prompt = run.data.system_prompt;
   answerer.limits = data::PixelLimits{.least = run.data.min_pixels, .most = run.data.max_pixels};
   answerer.mrope = run.model.mrope;
+  answerer.is_bf16 = run.model.dtype == config::Dtype::kBfloat16;
   return answerer;
 }
 
-/// The dtypes other than f32 in a directory of weights.
-std::set<StoredDtype> other_floats(const std::string& directory) {
-  std::set<StoredDtype> types;
-  const WeightDirectory weights(directory);
-  for (const auto& [name, place] : weights.tensors())
-    if (place.tensor->dtype != StoredDtype::kFloat32) types.insert(place.tensor->dtype);
-  return types;
-}
-
-void say_converted(const std::string& where, const std::set<StoredDtype>& types) {
-  if (types.empty()) return;
+/// Says what a CPU does with weights of other dtypes.
+void say_converted(const std::string& where, const std::set<StoredDtype>& types,
+                   at::Device device) {
+  if (types.empty() || !device.is_cpu()) return;
   std::string names;
   for (const StoredDtype type : types) names += str(names.empty() ? "" : ", ", stored_name(type));
   log_note(str("generate: weights of ", where, " are ", names, "; the CPU computes them in F32"));
 }
 
 std::unique_ptr<model::Model> load_model(const Answerer& answerer,
-                                         const config::ModelConfig& config) {
+                                         const config::ModelConfig& config, at::Device device) {
+  const at::ScalarType dtype = answerer.is_bf16 && !device.is_cpu() ? at::kBFloat16 : at::kFloat;
   std::unique_ptr<model::Model> model = model::make_model(config);
   std::vector<train::NamedTensor> tensors;
   for (const auto& unit : model->units()) {
-    unit->materialize(at::kCPU, at::kFloat, /*trainable=*/false);
+    unit->materialize(device, dtype, /*trainable=*/false);
     for (const auto& parameter : unit->parameters())
       tensors.push_back({.name = parameter->name, .value = parameter->value});
   }
   if (answerer.checkpoint.empty()) {
     model::load_weights(*model, answerer.directory);
-    say_converted(answerer.directory, other_floats(answerer.directory));
+    say_converted(answerer.directory, other_floats(answerer.directory), device);
   } else {
-    say_converted(answerer.checkpoint, train::load_model(answerer.checkpoint, tensors).converted);
+    say_converted(answerer.checkpoint, train::load_model(answerer.checkpoint, tensors).converted,
+                  device);
   }
   return model;
 }
@@ -226,11 +235,14 @@ ExitCode run_generate(const GenerateOptions& options) {
       tokenizer, {.system_prompt = config::system_prompt_of(
                       config.family, options.system.value_or(answerer.system_prompt))});
   const std::vector<data::PatchedItem> items = patch_images(options, answerer, config);
-  const model::PackedBatch prompt =
+  model::PackedBatch prompt =
       make_pack(encode_prompt(chat, options.prompt, items, config), items, config, answerer.mrope);
   require_room(prompt.cu_seqlens.back(), options.max_new_tokens, config);
 
-  const std::unique_ptr<model::Model> model = load_model(answerer, config);
+  const at::Device device = mesh::open_device(options.device, /*local_rank=*/0);
+  for (auto& [modality, media] : prompt.media)
+    if (media.rows.defined()) media.rows = ops::to_device(media.rows, device);
+  const std::unique_ptr<model::Model> model = load_model(answerer, config, device);
   data::StreamDecoder words(tokenizer, data::SpecialTokens::kSkip);
   (void)model::generate(*model, prompt,
                         {.max_new_tokens = options.max_new_tokens,

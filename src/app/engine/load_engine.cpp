@@ -42,6 +42,10 @@ const Engine* open_engine(EngineKind kind) {
 
 }  // namespace
 
+EngineKind engine_for(const std::string& device) {
+  return device.starts_with("cuda") ? EngineKind::kCuda : EngineKind::kCpu;
+}
+
 bool has_cuda_engine() { return std::filesystem::exists(engine_path(EngineKind::kCuda)); }
 
 const Engine& load_engine(EngineKind kind) {

@@ -63,9 +63,8 @@ ExitCode run_profile_jobs(const ProfileArguments& arguments) {
                .found = str(arguments.options.fewest), .expected = "1 or more, with --here; or 0");
   config::RunConfig config =
       config::read_run_config(arguments.options.config, arguments.options.overrides);
-  const bool on_cuda = config.run.device.starts_with("cuda");
-  if (arguments.here)
-    return load_engine(on_cuda ? EngineKind::kCuda : EngineKind::kCpu).profile(arguments.options);
+  const bool on_cuda = engine_for(config.run.device) == EngineKind::kCuda;
+  if (arguments.here) return load_engine(engine_for(config.run.device)).profile(arguments.options);
   check_profile(arguments.options.output, arguments.options.config);
   config.batch.costs = {};  // it may be what is to be measured
   config::check_surroundings(config);
