@@ -19,6 +19,7 @@
 #include "app/engine/engine.h"
 #include "app/terminal/help_format.h"
 #include "app/terminal/show_error.h"
+#include "config/run/run_config.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/nearest_name.h"
@@ -298,7 +299,7 @@ int run_guarded(const Run& run) {
     if (error.fault() == Fault::kBug && error.parts().fix.empty()) log_note(kBugFix);
     return exit_with(error.exit_code());
   } catch (const std::bad_alloc&) {
-    show_error(str("resource error: app: out of memory; fix: ", kOutOfMemoryFix));
+    show_error(str("resource error: app: out of memory; fix: ", config::kOutOfMemoryFix));
     return exit_with(ExitCode::kResource);
   } catch (const std::ios_base::failure& error) {  // a file operation that nothing else checked
     show_error(described(Fault::kResource, "app: a file cannot be used", error));

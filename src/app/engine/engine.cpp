@@ -4,8 +4,8 @@
 #include <torch/version.h>
 
 #include "app/engine/engine_verbs.h"
-#include "app/engine/guard.h"
 #include "mesh/device.h"
+#include "train/start/guarded.h"
 
 namespace tributary::app {
 namespace {
@@ -20,6 +20,16 @@ EngineFacts collect_facts() {
           .devices = devices.accelerators,
           .device_state = devices.state};
 }
+
+/// Guarded<kVerb>::call runs kVerb guarded; the engine's table holds these.
+template <auto kVerb>
+struct Guarded;
+template <class Result, class... Arguments, Result (*kVerb)(Arguments...)>
+struct Guarded<kVerb> {
+  static Result call(Arguments... arguments) {
+    return train::guarded([&] { return kVerb(arguments...); });
+  }
+};
 
 }  // namespace
 }  // namespace tributary::app

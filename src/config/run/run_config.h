@@ -17,10 +17,16 @@ enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
 enum class Bind { kAuto, kCores, kNone };
 enum class Deterministic { kAuto, kYes, kNo };
+enum class Collectives { kDevice, kHost };
 enum class TooLong { kDrop, kRefuse, kTruncate };
 enum class WeighBy { kSamples, kTokens };
 enum class DrillFault { kNone, kKill, kStop, kFail };
 enum class DrillPlace { kForward, kBackward, kCollective, kAction, kOptimizer, kCheckpoint };
+
+/// The advice of an out-of-memory error. A model that can never fit is refused before the start.
+inline constexpr const char* kOutOfMemoryFix =
+    "lower batch.capacity_tokens, set model.recompute, or train less of the model (model.freeze): "
+    "the line `memory` at the start of a run says what is kept whatever the batch";
 
 /// What happens where and how long.
 struct RunSection {
@@ -211,6 +217,7 @@ struct ParallelSection {
   ReduceDtype reduce_dtype = ReduceDtype::kFloat32;
   Offload offload = Offload::kNone;
   bool ulysses_async = false;
+  Collectives collectives = Collectives::kDevice;
   double collective_timeout_seconds = 60;
   double bootstrap_timeout_seconds = 120;
   double heartbeat_seconds = 1;

@@ -21,6 +21,7 @@
 #include "schedule/pipeline/plan_pipeline.h"
 #include "train/placement/map_stages.h"
 #include "train/start/agreement.h"
+#include "train/start/guarded.h"
 #include "train/start/session.h"
 
 namespace tributary::train {
@@ -36,6 +37,7 @@ mesh::WorldOptions world_options(const config::RunConfig& config, const Ranks& r
   const mesh::Launch& launch = ranks.launch;
   const bool is_local = launch.local_world == launch.world;
   return {.device = mesh::open_device(config.run.device, launch.local_rank),
+          .is_through_host = config.parallel.collectives == config::Collectives::kHost,
           .timeout_seconds = config.parallel.collective_timeout_seconds,
           .interface = is_local ? "lo" : mesh::collective_interface(launch.master_address),
           .shares_memory = is_local,
@@ -141,13 +143,9 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
 void run_for_all(const Ranks& ranks, const std::function<void()>& part) {
   if (!ranks.health) return part();
   try {
-    part();
+    guarded(part);
   } catch (const Error& error) {
     ranks.health->report_failure(error.what(), error.exit_code());
-  } catch (const c10::Error& error) {
-    ranks.health->report_failure(str("bug: train: libtorch refused a call; found: ",
-                                     escaped(error.what_without_backtrace())),
-                                 ExitCode::kBug);
   } catch (const std::exception& error) {
     ranks.health->report_failure(str("bug: train: unexpected; found: ", escaped(error.what())),
                                  ExitCode::kBug);
