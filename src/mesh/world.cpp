@@ -53,10 +53,14 @@ Group World::open(const std::string& name, const std::vector<int>& ranks, GroupU
       .interface = options_.interface,
       .shares_memory = options_.shares_memory,
       .only_messages = use == GroupUse::kMessages};
-  std::unique_ptr<Transport> opened = options_.device.is_cuda() && !is_for_host
-                                          ? make_nccl(store_, transport, options_.device.index())
-                                          : make_direct(store_, transport);
-  return {name, ranks, index, std::move(opened), name == kSaving ? nullptr : ledger_};
+  return {name, ranks, index, make_transport(transport, use), name == kSaving ? nullptr : ledger_};
+}
+
+std::unique_ptr<Transport> World::make_transport(const TransportOptions& transport,
+                                                 GroupUse use) const {
+  if (use == GroupUse::kHost || options_.device.is_cpu()) return make_direct(store_, transport);
+  if (options_.is_through_host) return make_through_host(store_, transport);
+  return make_nccl(store_, transport, options_.device.index());
 }
 
 void World::meet() const { (void)all_.sum(std::vector<std::int64_t>{0}); }

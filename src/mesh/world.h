@@ -17,9 +17,12 @@ class Store;
 
 namespace tributary::mesh {
 
+struct TransportOptions;
+
 /// How the ranks of a job reach each other.
 struct WorldOptions {
   c10::Device device = c10::kCPU;  // decides the transport: messages of the host, or NCCL
+  bool is_through_host = false;    // collectives of a CUDA device too are messages of the host
   double timeout_seconds = 60;     // of one collective; of all() and saving() at least 600
   std::string interface;           // of sockets; empty: that of the host's name
   bool shares_memory = false;      // all ranks are on this machine: messages need no socket
@@ -71,6 +74,9 @@ class World {
   void meet() const;
 
  private:
+  [[nodiscard]] std::unique_ptr<Transport> make_transport(const TransportOptions& transport,
+                                                          GroupUse use) const;
+
   int rank_ = 0;
   c10::intrusive_ptr<c10d::Store> store_;
   WorldOptions options_;

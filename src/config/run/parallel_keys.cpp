@@ -166,6 +166,12 @@ std::vector<Key> parallel_keys() {
       key<&R::parallel, &P::ulysses_async>(
           {.path = "parallel.ulysses_async",
            .meaning = "Overlap the exchange of queries, keys and values with their projections."}),
+      key<&R::parallel, &P::collectives>(
+          {.path = "parallel.collectives",
+           .meaning =
+               "How tensors of CUDA devices travel: from device to device (NCCL, which wants "
+               "one device for each rank), or through the memory of the host, where ranks "
+               "may share a device; that is slow. On a CPU both are the same."}),
       key<&R::parallel, &P::collective_timeout_seconds>(
           {.path = "parallel.collective_timeout_seconds",
            .meaning = "A collective that takes longer ends the run.",

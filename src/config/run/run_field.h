@@ -110,6 +110,11 @@ inline const std::vector<std::string>& names_of<Offload>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<Collectives>() {
+  static const std::vector<std::string> names{"device", "host"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<FeatureMemory>() {
   static const std::vector<std::string> names{"device", "host"};
   return names;

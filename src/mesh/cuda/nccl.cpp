@@ -93,6 +93,19 @@ void leave_time_to_health() {
   (void)setenv("TORCH_NCCL_ENABLE_MONITORING", "0", kKeepWhatIsSet);
 }
 
+void connect(c10d::ProcessGroupNCCL& group, c10::Device device) {
+  try {
+    group.eagerConnectSingleDevice(device);
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    TRIB_REQUIRE(text.find("Duplicate GPU") == std::string::npos,
+                 .what = "mesh: two ranks share a device", .where = "run.device",
+                 .found = device.str(), .expected = "a device for each rank of a machine",
+                 .fix = "start fewer ranks, or set parallel.collectives=host");
+    throw;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Transport> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
@@ -108,7 +121,7 @@ std::unique_ptr<Transport> make_nccl(const c10::intrusive_ptr<c10d::Store>& stor
       settings);
   // Connects before the first step. The pairs of a group of messages connect as they meet
   // (mesh.cpp): on one communicator a receive that waits would hold up a send.
-  if (!options.only_messages) group->eagerConnectSingleDevice(guard.current_device());
+  if (!options.only_messages) connect(*group, guard.current_device());
   return std::make_unique<Nccl>(std::move(group));
 }
 

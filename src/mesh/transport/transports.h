@@ -28,7 +28,13 @@ struct TransportOptions {
 /// All ranks of the group construct it at the same time.
 [[nodiscard]] std::unique_ptr<Transport> make_direct(const c10::intrusive_ptr<c10d::Store>& store,
                                                      const TransportOptions& options);
+/// Makes a transport of CUDA tensors that travel as messages of the host: several ranks may share a
+/// device, where NCCL wants one for each.
+[[nodiscard]] std::unique_ptr<Transport> make_through_host(
+    const c10::intrusive_ptr<c10d::Store>& store, const TransportOptions& options);
 /// Makes a transport between CUDA devices; the build without CUDA refuses.
+///
+/// errors: Fault::kInput when two ranks share a device
 [[nodiscard]] std::unique_ptr<Transport> make_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                                    const TransportOptions& options, int device);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -29,8 +30,12 @@ namespace {
 void set_compute(const config::RunSection& run, const mesh::Launch& launch, at::Device device) {
   at::set_num_threads(compute_threads(run.threads, launch.local_world));
   // Some sums differ between runs without this: docs/theory/reliability.md, "Repeatable sums".
-  at::globalContext().setDeterministicAlgorithms(is_deterministic(run.deterministic, device),
-                                                 /*warn_only=*/false);
+  const bool deterministic = is_deterministic(run.deterministic, device);
+  at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+  // cuBLAS is repeatable only with workspaces of fixed sizes; libtorch refuses it without them.
+  constexpr int kKeepWhatIsSet = 0;
+  if (deterministic && device.is_cuda())
+    (void)setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", kKeepWhatIsSet);
   // That mode also fills every empty tensor before its first use, which no kernel here reads.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
