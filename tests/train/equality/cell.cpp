@@ -42,7 +42,7 @@ std::vector<double> compare_own(const model::Model& model,
         const at::Tensor found = unit->shard_gradient()
                                      .narrow(0, first, wanted.numel())
                                      .view(box.lengths)
-                                     .to(at::kDouble);
+                                     .to(at::kCPU, at::kDouble);
         deviation += (found - wanted).square().sum().item<double>();
         square += wanted.square().sum().item<double>();
       }

@@ -1,14 +1,20 @@
 // One rank of the comparison of many ranks with one; run_matrix.py starts the others.
 //
-// usage: equality_matrix [--all]: runs every cell whose mesh has as many ranks as there are
-// processes; rank 0 prints a line for each and all return 1 when one deviates too far.
+// usage: equality_matrix [--all] [--device cuda]: runs every cell whose mesh has as many ranks as
+// there are processes; rank 0 prints a line for each and all return 1 when one deviates too far.
+// On CUDA the ranks share a device, their tensors travel through the host, and the one rank that
+// they are compared with computes on the CPU.
+#include <algorithm>
 #include <cstdio>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "core/text.h"
+#include "mesh/device.h"
 #include "mesh/launch/launch.h"
 #include "mesh/launch/store.h"
 #include "tests/train/equality/cell.h"
@@ -16,7 +22,10 @@
 int main(int count, char** arguments) {
   using namespace tributary;
   at::set_num_threads(1);
-  const bool all = count > 1 && std::string_view(arguments[1]) == "--all";
+  const std::vector<std::string_view> words(arguments + 1, arguments + count);
+  const bool all = std::ranges::count(words, "--all") > 0;
+  const auto named = std::ranges::find(words, "--device");
+  const std::string device = words.end() - named > 1 ? std::string(*std::next(named)) : "cpu";
   const mesh::Launch launch = mesh::read_launch();
   const auto store = mesh::connect_store(launch, {.timeout_seconds = 60});
   bool good = true;
@@ -24,7 +33,11 @@ int main(int count, char** arguments) {
   for (const train::Cell& cell : train::list_cells(all)) {
     if (cell.world() != launch.world) continue;
     const mesh::World world(launch.rank, launch.world, store,
-                            {.timeout_seconds = 60, .interface = "lo", .shares_memory = true},
+                            {.device = mesh::open_device(device, launch.local_rank),
+                             .is_through_host = true,
+                             .timeout_seconds = 60,
+                             .interface = "lo",
+                             .shares_memory = true},
                             str("cell/", number++));
     const train::Deviation worst = train::run_cell(world, cell);
     const bool is_equal = worst.loss <= 1e-5 && worst.gradient <= 1e-4;

@@ -194,7 +194,8 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   router_ = std::make_unique<SampleRouter>(lanes_, meshes_, cell.samples);
   model_ = model::make_model(model_config, layouts);
   for (const auto& unit : model_->units())
-    unit->materialize(at::kCPU, at::kFloat, std::ranges::count(cell.freeze, unit->module()) == 0);
+    unit->materialize(world.device(), at::kFloat,
+                      std::ranges::count(cell.freeze, unit->module()) == 0);
   model::initialize(*model_, seed);
   model_->set_recompute(cell.recompute, cell.offload);
   optimizer_ = make_optimizer(config_.optimizer, model_->units());
@@ -226,7 +227,8 @@ double Trainee::differentiate(int step) {
   }
   BatchResult result =
       accumulate_gradients(*model_, samples, planned.microbatches,
-                           {.most_logits = cell_.chunks_head ? 2 * 61 : std::int64_t{1} << 26,
+                           {.device = model_->device(),
+                            .most_logits = cell_.chunks_head ? 2 * 61 : std::int64_t{1} << 26,
                             .plan = planned.fingerprint,
                             .lanes = &lanes_,
                             .media = &media});
