@@ -3,8 +3,9 @@
 
     bench/train/compare_transformers.py build/release/tributary configs/demo.yaml --threads 1
 
-Both train the same model (random weights) in fp32 on the same records with the same global batch,
-optimizer (fused AdamW), clipping and thread count, in alternating runs. The records are drawn from
+Both train the same model (random weights) on the same records with the same global batch, optimizer
+(fused AdamW), clipping and thread count, in alternating runs: in fp32 on a CPU; with `--device cuda`
+in bf16 with fp32 masters, which in transformers means autocast. The records are drawn from
 the configuration's sources by their weights and read exactly once, so both must count the same
 tokens; if they do not, the program stops. Sources with clips are left out.
 
@@ -37,6 +38,8 @@ def parse_arguments():
     parser.add_argument("--runs", type=int, default=5, help="of each side")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--log", help="file for what tributary prints")
     return parser.parse_args()
 
 
@@ -47,7 +50,8 @@ def resolved_config(arguments):
     text = subprocess.run([arguments.tributary, "config", arguments.config], check=True,
                           stdout=subprocess.PIPE, text=True).stdout
     config = yaml.safe_load(text)
-    config["optimizer"]["epsilon"] = float(config["optimizer"]["epsilon"])  # 1e-08: text to YAML 1.1
+    for key in ("epsilon", "learning_rate"):  # 1e-08 is text to YAML 1.1
+        config["optimizer"][key] = float(config["optimizer"][key])
     return config
 
 
@@ -93,13 +97,17 @@ def run_tributary(arguments, config, records, folder):
         {"name": "all", "path": str(data), "held_out": str(folder / "held_out.jsonl"),
          "images": str(images)}]
     changed["run"].update(dir=str(run), steps=arguments.steps, threads=arguments.threads)
+    if arguments.device == "cuda":
+        changed["run"]["device"] = "cuda"
+        changed["model"]["dtype"] = "bfloat16"
     changed["validation"].update(every=0, blind=False, final_samples_per_source=1)
     changed["schedule"].update(decay="constant", warmup_steps=0, decay_steps=0, final_ratio=0)
     changed["checkpoint"].update(every=1_000_000)
-    changed["metrics"].update(peak_flops=1e12)
+    if arguments.device == "cpu":
+        changed["metrics"].update(peak_flops=1e12)
     (folder / "run.yaml").write_text(json.dumps(changed))
-    subprocess.run([arguments.tributary, "train", folder / "run.yaml"], check=True,
-                   stdout=subprocess.DEVNULL)
+    with open(arguments.log or os.devnull, "w") as log:
+        subprocess.run([arguments.tributary, "train", folder / "run.yaml"], check=True, stdout=log)
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     subprocess.run(["rm", "-r", run], check=True)
     timed = lines[WARM_UP_STEPS:]
@@ -109,19 +117,22 @@ def run_tributary(arguments, config, records, folder):
         "speed": sum(line["tokens"] for line in timed) / seconds,
         "microbatches": round(statistics.mean(line["microbatches"] for line in lines)),
         "losses": (lines[0]["loss"], lines[-1]["loss"]),
+        "peak": max(line["bytes"] for line in lines),
+        "mfu": statistics.median(line["mfu_causal"] for line in timed),
     }
 
 
 class TransformersSide:
     """The reference: the records as padded batches, and the training loop."""
 
-    def __init__(self, config, records):
+    def __init__(self, config, records, device):
         import PIL.Image
         import torch
         import transformers
 
         transformers.logging.set_verbosity_error()
         self.torch, self.transformers, self.config = torch, transformers, config
+        self.device = device
         path = config["model"]["path"]
         self.tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=path + "/tokenizer.json")
         images = transformers.AutoImageProcessor.from_pretrained(
@@ -182,7 +193,9 @@ class TransformersSide:
         torch.manual_seed(0)
         optimizer_section = self.config["optimizer"]
         model_config = self.transformers.AutoConfig.from_pretrained(self.config["model"]["path"])
-        model = self.transformers.Qwen2_5_VLForConditionalGeneration(model_config).train()
+        with torch.device(self.device):
+            model = self.transformers.Qwen2_5_VLForConditionalGeneration(model_config).train()
+        precision = torch.autocast(self.device, torch.bfloat16, enabled=self.device == "cuda")
         optimizer = torch.optim.AdamW(
             model.parameters(), lr=optimizer_section["learning_rate"], fused=True,
             betas=(optimizer_section["beta1"], optimizer_section["beta2"]),
@@ -196,17 +209,25 @@ class TransformersSide:
             start = time.perf_counter()
             for i in range(microbatches):
                 batch = self.collate(samples[i * size // microbatches:(i + 1) * size // microbatches])
-                loss = model(**batch, use_cache=False, num_items_in_batch=targets).loss
+                batch = {name: value.to(self.device) for name, value in batch.items()}
+                with precision:
+                    loss = model(**batch, use_cache=False, num_items_in_batch=targets).loss
                 loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), optimizer_section["clip_norm"])
             optimizer.step()
             optimizer.zero_grad()
+            if self.device == "cuda":
+                torch.cuda.synchronize()
             counted = sum(len(ids) for ids, *_ in samples)
             tokens += counted
             if step >= WARM_UP_STEPS:
                 seconds += time.perf_counter() - start
                 timed_tokens += counted
-        return {"tokens": tokens, "speed": timed_tokens / seconds}
+        peak = torch.cuda.max_memory_allocated() if self.device == "cuda" else 0
+        del model, optimizer, batch, loss
+        if self.device == "cuda":  # the other side needs the memory
+            torch.cuda.empty_cache()
+        return {"tokens": tokens, "speed": timed_tokens / seconds, "peak": peak}
 
 
 def summary(name, values):
@@ -221,7 +242,7 @@ def main():
     config = resolved_config(arguments)
     samples = config["batch"]["global_samples"]
     records = draw_records(config, samples * arguments.steps, random.Random(arguments.seed))
-    theirs_side = TransformersSide(config, records)
+    theirs_side = TransformersSide(config, records, arguments.device)
     ours, theirs = [], []
     with tempfile.TemporaryDirectory() as folder:
         for run in range(arguments.runs):
@@ -232,7 +253,9 @@ def main():
                          f"transformers {other['tokens']}")
             ours.append(mine["speed"])
             theirs.append(other["speed"])
-            print(f"run {run + 1}: tributary {mine['speed']:.0f}, transformers {other['speed']:.0f}, "
+            print(f"run {run + 1}: tributary {mine['speed']:.0f} (loss {mine['losses'][0]:.4f} to "
+                  f"{mine['losses'][1]:.4f}, MFU {mine['mfu']:.3f}, peak {mine['peak'] / 1e9:.1f} GB), "
+                  f"transformers {other['speed']:.0f} (peak {other['peak'] / 1e9:.1f} GB), "
                   f"ratio {mine['speed'] / other['speed']:.2f}", flush=True)
     print(f"{arguments.config}: {arguments.steps} steps of {samples} samples, "
           f"{arguments.threads} thread(s), {mine['microbatches']} microbatches a step")
