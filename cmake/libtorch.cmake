@@ -29,7 +29,11 @@ target_include_directories(torch::c10 SYSTEM INTERFACE "${TRIB_TORCH_DIR}/includ
 target_include_directories(torch::torch_cpu SYSTEM INTERFACE
   "${TRIB_TORCH_DIR}/include/torch/csrc/api/include")
 target_compile_definitions(torch::torch_cpu INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
-target_link_libraries(torch::torch_cpu INTERFACE torch::c10)
+# at::parallel_for is a template: without OpenMP in our own sources it runs on one thread. The library
+# of threads must be that of libtorch, a second one in the process would have threads of its own.
+trib_import(gomp "${TRIB_TORCH_DIR}/lib/libgomp.so.1")
+target_compile_options(torch::torch_cpu INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+target_link_libraries(torch::torch_cpu INTERFACE torch::c10 torch::gomp)
 add_library(torch::cpu ALIAS torch::torch_cpu)
 
 if(TRIB_CUDA)
