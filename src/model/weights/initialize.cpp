@@ -40,10 +40,11 @@ std::vector<Piece> pieces_of(const parallel::Parameter& parameter,
   return pieces;
 }
 
-/// shape: shard [elements] f32, on the CPU
+/// Fills `values`, the part of a shard that begins at its element `first_place`.
+/// shape: values [elements] f32, on the CPU
 void fill_normal(const parallel::Parameter& parameter, const std::vector<PlacedBox>& boxes,
-                 std::uint64_t seed, const at::Tensor& shard) {
-  float* data = shard.mutable_data_ptr<float>();
+                 std::uint64_t seed, std::int64_t first_place, const at::Tensor& values) {
+  float* data = values.mutable_data_ptr<float>() - first_place;
   const std::vector<Piece> pieces = pieces_of(parameter, boxes);
   at::parallel_for(0, static_cast<std::int64_t>(pieces.size()), 1,
                    [&](std::int64_t begin, std::int64_t end) {
@@ -65,6 +66,7 @@ void fill_normal(const parallel::Parameter& parameter, const std::vector<PlacedB
 void initialize(Model& model, std::uint64_t seed, const OnProgress& on_progress) {
   using Kind = Initializer::Kind;
   const at::NoGradGuard no_grad;
+  at::Tensor drawn;  // one memory for all: fresh pages cost more than the numbers
   for (const auto& unit : model.units()) {
     for (const auto& parameter : unit->parameters()) {
       const std::vector<PlacedBox> boxes = unit->boxes_of(*parameter);
@@ -78,10 +80,11 @@ void initialize(Model& model, std::uint64_t seed, const OnProgress& on_progress)
           shard.fill_(1);
           break;
         case Kind::kNormal: {
-          // Padding stays 0; `boxes` count from the start of the shard.
-          const at::Tensor values = at::zeros({range.first + range.count}, at::kFloat);
-          fill_normal(*parameter, boxes, seed, values);
-          shard.copy_(values.narrow(0, range.first, range.count));
+          if (drawn.numel() < range.count) drawn = at::empty({range.count}, at::kFloat);
+          const at::Tensor values = drawn.narrow(0, 0, range.count);
+          values.zero_();  // padding lies in no box
+          fill_normal(*parameter, boxes, seed, range.first, values);
+          shard.copy_(values);
           break;
         }
       }
