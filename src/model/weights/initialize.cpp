@@ -66,7 +66,7 @@ void fill_normal(const parallel::Parameter& parameter, const std::vector<PlacedB
 void initialize(Model& model, std::uint64_t seed, const OnProgress& on_progress) {
   using Kind = Initializer::Kind;
   const at::NoGradGuard no_grad;
-  at::Tensor drawn;  // one memory for all: fresh pages cost more than the numbers
+  at::Tensor drawn = at::empty({0});  // one memory for all: fresh pages cost more than the numbers
   for (const auto& unit : model.units()) {
     for (const auto& parameter : unit->parameters()) {
       const std::vector<PlacedBox> boxes = unit->boxes_of(*parameter);
