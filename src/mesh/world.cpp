@@ -16,7 +16,7 @@ namespace {
 /// Health (health.h) finds ranks that are lost or make no progress meanwhile.
 constexpr double kFileTimeout = 86'400;
 
-constexpr const char* kSaving = "saving";
+bool is_for_host(GroupUse use) { return use == GroupUse::kHost || use == GroupUse::kBeside; }
 
 std::vector<int> first_ranks(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
@@ -34,31 +34,31 @@ World::World(int rank, int size, c10::intrusive_ptr<c10d::Store> store, WorldOpt
   if (!key.empty()) store_ = c10::make_intrusive<c10d::PrefixStore>(key, store_);
   ledger_ = std::make_shared<Ledger>(options_.on_collective);
   all_ = open("world", first_ranks(size), GroupUse::kHost);
-  saving_ = open(kSaving, first_ranks(size), GroupUse::kHost);
+  saving_ = open("saving", first_ranks(size), GroupUse::kBeside);
 }
 
 World::~World() = default;
 
 Group World::open(const std::string& name, const std::vector<int>& ranks, GroupUse use) const {
   if (ranks.size() == 1) return {};
-  const bool is_for_host = use == GroupUse::kHost;
   const auto index = static_cast<int>(std::ranges::find(ranks, rank_) - ranks.begin());
   const std::string key = str("group/", name, "/", ranks.front());
   const TransportOptions transport{
       .name = str(key, "/", opened_[key]++),  // a later group of the name meets anew
       .index = index,
       .size = static_cast<int>(ranks.size()),
-      .timeout_seconds =
-          is_for_host ? std::max(kFileTimeout, options_.timeout_seconds) : options_.timeout_seconds,
+      .timeout_seconds = is_for_host(use) ? std::max(kFileTimeout, options_.timeout_seconds)
+                                          : options_.timeout_seconds,
       .interface = options_.interface,
       .shares_memory = options_.shares_memory,
       .only_messages = use == GroupUse::kMessages};
-  return {name, ranks, index, make_transport(transport, use), name == kSaving ? nullptr : ledger_};
+  return {name, ranks, index, make_transport(transport, use),
+          use == GroupUse::kBeside ? nullptr : ledger_};
 }
 
 std::unique_ptr<Transport> World::make_transport(const TransportOptions& transport,
                                                  GroupUse use) const {
-  if (use == GroupUse::kHost || options_.device.is_cpu()) return make_direct(store_, transport);
+  if (is_for_host(use) || options_.device.is_cpu()) return make_direct(store_, transport);
   if (options_.is_through_host) return make_through_host(store_, transport);
   return make_nccl(store_, transport, options_.device.index());
 }

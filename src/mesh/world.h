@@ -26,8 +26,8 @@ struct WorldOptions {
   double timeout_seconds = 60;     // of one collective; of all() and saving() at least 600
   std::string interface;           // of sockets; empty: that of the host's name
   bool shares_memory = false;      // all ranks are on this machine: messages need no socket
-  // Called as soon as a collective of any group but saving() is under way, by the thread that
-  // issued it.
+  // Called as soon as a collective of any group but those of kBeside is under way, by the thread
+  // that issued it.
   std::function<void()> on_collective = {};
 };
 
@@ -36,6 +36,7 @@ enum class GroupUse {
   kCollectives,  // of tensors on the device
   kMessages,     // pairs of ranks send and receive such tensors, and nothing else is done
   kHost,         // numbers and texts of the host: on CUDA too they go over messages of the host
+  kBeside,       // likewise, by a thread beside the one that computes: its traffic is in no sum
 };
 
 /// All ranks of a job, whatever modules they run, and the maker of their groups.
@@ -67,7 +68,7 @@ class World {
   /// collective: over the ranks, which open their groups in one order
   [[nodiscard]] Group open(const std::string& name, const std::vector<int>& ranks,
                            GroupUse use = GroupUse::kCollectives) const;
-  /// Sums over all groups but saving(), whose thread computes nothing while it waits.
+  /// Sums over all groups but those of kBeside, whose threads compute nothing while they wait.
   [[nodiscard]] Traffic traffic() const { return ledger_->sum(); }
   /// Waits for all ranks. A rank has its connections before the others have theirs: none may leave
   /// until all have opened their groups.

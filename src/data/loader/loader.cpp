@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <future>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -29,6 +30,11 @@ struct Slot {
   ReadSample read;
   std::exception_ptr failure;
   DealSeconds seconds;  // of the batch, in its first slot
+};
+
+struct Batch {
+  std::vector<std::unique_ptr<Slot>> slots;
+  DealSeconds seconds;
 };
 
 }  // namespace
@@ -62,9 +68,11 @@ class Loader::Impl {
   bool is_in_turn(std::int64_t index) const;
   bool reads(std::int64_t place) const { return place % options_.readers == options_.reader; }
   std::size_t most_queued() const;
-  void wait_for_deal(std::unique_lock<std::mutex>& lock);
-  std::vector<std::unique_ptr<Slot>> take_batch();
+  DealSeconds wait_for_deal(std::unique_lock<std::mutex>& lock);
+  Batch take_batch();
   void pass(std::vector<std::unique_ptr<Slot>>& batch) const;
+  Batch take_and_pass();
+  Batch take_passed();
   std::int64_t good_records() const;
   void count_passed(const Slot& slot);
 
@@ -90,7 +98,8 @@ class Loader::Impl {
   std::int64_t drawn_index_ = 0;
   std::vector<std::int64_t> drawn_cursors_;
 
-  std::vector<std::jthread> workers_;  // last: they stop before anything they use goes
+  std::vector<std::jthread> workers_;  // they stop before anything they use goes
+  std::future<Batch> passing_;         // the batch after the one handed out; it ends before them
 };
 
 Loader::Impl::Impl(const LoaderOptions& options, const SampleEncoder& encoder)
@@ -221,32 +230,34 @@ void Loader::Impl::work(const std::stop_token& stop) {
 }
 
 /// Waits until the next batch is dealt, which usually has happened long before.
-void Loader::Impl::wait_for_deal(std::unique_lock<std::mutex>& lock) {
+DealSeconds Loader::Impl::wait_for_deal(std::unique_lock<std::mutex>& lock) {
   const Stopwatch watch;
   const auto is_dealt = [&] { return std::ssize(queue_) >= options_.batch_samples; };
   const bool had_to_wait = !is_dealt();
   if (!filled_.wait_for(lock, options_.sample_deadline, is_dealt))
     TRIB_RAISE(Fault::kResource, .what = "data: batch was not dealt in time",
-               .where = str("sample ", next_index_),
+               .where = str("sample ", drawn_index_),
                .expected = str("within ", options_.sample_deadline.count(), " ms"),
                .fix = "look whether the disk of the data set answers", .exit = ExitCode::kHang);
-  deal_seconds_ = queue_.front()->seconds;
-  deal_seconds_.waited = had_to_wait ? watch.seconds() : 0;
+  DealSeconds seconds = queue_.front()->seconds;
+  seconds.waited = had_to_wait ? watch.seconds() : 0;
+  return seconds;
 }
 
 /// Waits until the next batch is filled and takes it out of the queue.
-std::vector<std::unique_ptr<Slot>> Loader::Impl::take_batch() {
-  std::vector<std::unique_ptr<Slot>> batch;
+Batch Loader::Impl::take_batch() {
+  Batch batch;
   std::unique_lock lock(mutex_);
-  if (options_.deal) wait_for_deal(lock);
-  while (std::ssize(batch) < options_.batch_samples) {
+  if (options_.deal) batch.seconds = wait_for_deal(lock);
+  while (std::ssize(batch.slots) < options_.batch_samples) {
     const auto is_ready = [&] { return !queue_.empty() && queue_.front()->is_filled; };
     if (!filled_.wait_for(lock, options_.sample_deadline, is_ready))
-      TRIB_RAISE(Fault::kResource, .what = "data: sample was not read in time",
-                 .where = str("sample ", next_index_ + std::ssize(batch)),
-                 .expected = str("within ", options_.sample_deadline.count(), " ms"),
-                 .fix = "look whether the disk of the data set answers", .exit = ExitCode::kHang);
-    batch.push_back(std::move(queue_.front()));
+      TRIB_RAISE(
+          Fault::kResource, .what = "data: sample was not read in time",
+          .where = str("sample ", queue_.empty() ? drawn_index_ : queue_.front()->draw.index),
+          .expected = str("within ", options_.sample_deadline.count(), " ms"),
+          .fix = "look whether the disk of the data set answers", .exit = ExitCode::kHang);
+    batch.slots.push_back(std::move(queue_.front()));
     queue_.pop_front();
     begun_ -= begun_ > 0 ? 1 : 0;  // 0 if no worker has passed a slot of another part
     room_.notify_all();
@@ -272,20 +283,38 @@ void Loader::Impl::pass(std::vector<std::unique_ptr<Slot>>& batch) const {
   }
 }
 
+Batch Loader::Impl::take_and_pass() {
+  Batch batch = take_batch();
+  // Data beyond a limit end the step on all readers, so they are passed on. Other failures are
+  // raised where the batch is handed out, and end the ranks that wait for this one.
+  const bool has_failed = std::ranges::any_of(batch.slots, [](const auto& slot) {
+    return slot->failure != nullptr && slot->read.passed.limit.empty();
+  });
+  if (!has_failed) pass(batch.slots);
+  return batch;
+}
+
+/// Takes a batch that has been passed on while the one before was trained on, and lets the next one
+/// be passed on. Every loader asks for each batch, so each exchange has all of them.
+Batch Loader::Impl::take_passed() {
+  const Stopwatch watch;
+  Batch batch = passing_.valid() ? passing_.get() : take_and_pass();
+  batch.seconds.waited = std::min(batch.seconds.waited, watch.seconds());
+  passing_ = std::async(std::launch::async, [this] {
+    if (options_.begin_thread) options_.begin_thread();
+    return take_and_pass();
+  });
+  return batch;
+}
+
 std::vector<EncodedSample> Loader::Impl::next_batch() {
   start_workers();
   std::vector<EncodedSample> samples;
-  std::vector<std::unique_ptr<Slot>> batch = take_batch();
+  Batch batch = options_.pass ? take_passed() : take_batch();
+  deal_seconds_ = batch.seconds;
   media_decoded_ = 0;
-  for (const std::unique_ptr<Slot>& slot : batch)
+  for (std::unique_ptr<Slot>& slot : batch.slots) {
     if (slot->duty.reads) media_decoded_ += std::ssize(slot->read.sample.items);
-  // Data beyond a limit end the step on all readers, so they are passed on. Other failures are
-  // raised below, and end the ranks that wait for this one.
-  const bool has_failed = std::ranges::any_of(batch, [](const auto& slot) {
-    return slot->failure != nullptr && slot->read.passed.limit.empty();
-  });
-  if (options_.pass && !has_failed) pass(batch);
-  for (std::unique_ptr<Slot>& slot : batch) {
     ++next_index_;
     ++cursors_[static_cast<std::size_t>(slot->draw.source)];
     // In the order of the samples, so that counts and limit do not depend on the threads.
@@ -353,6 +382,7 @@ LoaderState Loader::Impl::state() const {
 
 void Loader::Impl::restore(const LoaderState& saved, std::span<const std::string> accepted) {
   check_same_data(saved, state(), accepted);
+  if (passing_.valid()) (void)passing_.get();
   workers_.clear();  // stops and joins
   queue_.clear();
   begun_ = 0;

@@ -32,7 +32,8 @@ using Deal = std::function<std::vector<SampleDuty>(std::int64_t first_index,
 /// Writes a message of the samples that this loader has read, each as `rows_of` its id says.
 using WriteRead = std::function<std::string(const std::function<MediaRows(std::int64_t id)>&)>;
 /// Exchanges the samples of a batch between loaders, so that each has those that it takes. Returns
-/// the messages of the others.
+/// the messages of the others. A thread of the loader calls it for the batch after the one that is
+/// handed out, in the order of the batches.
 using Pass =
     std::function<std::vector<std::string>(std::int64_t first_index, const WriteRead& write)>;
 

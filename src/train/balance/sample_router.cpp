@@ -51,6 +51,8 @@ SampleRouter::SampleRouter(const RunLanes& run, const Meshes& meshes, std::int64
       replicas_(by_replica(meshes.backbone, /*stage=*/-1)),
       first_stage_(by_replica(meshes.backbone, /*stage=*/0)) {
   passes_ = apart_ || replicas_.front().size() > 1;
+  if (passes_)
+    beside_ = meshes.backbone.all_ranks().open("samples", world_->ranks(), mesh::GroupUse::kBeside);
   for (const FeatureEdge& edge : run.edges) seats_ = by_seat(meshes.encoders.at(edge.encoder));
   for (std::vector<int>& ranks : replicas_) std::ranges::sort(ranks);
   if (!meshes.backbone.is_here()) return;
@@ -123,17 +125,23 @@ std::map<std::int64_t, SampleRoute> SampleRouter::routes_of(std::int64_t first_i
 
 std::vector<std::string> SampleRouter::pass_on(std::int64_t first_index,
                                                const data::WriteRead& write) {
-  return pass_along(routes_of(first_index), write);
+  return exchange(beside_, routes_of(first_index), write);
 }
 
 std::vector<std::string> SampleRouter::pass_along(const std::map<std::int64_t, SampleRoute>& routes,
                                                   const data::WriteRead& write) const {
+  return exchange(*world_, routes, write);
+}
+
+std::vector<std::string> SampleRouter::exchange(const mesh::Group& group,
+                                                const std::map<std::int64_t, SampleRoute>& routes,
+                                                const data::WriteRead& write) const {
   std::vector<std::string> to_each(static_cast<std::size_t>(world_->size()));
   for (int rank = 0; rank < world_->size(); ++rank)
     if (rank != world_->index())
       to_each[static_cast<std::size_t>(rank)] =
           write([&](std::int64_t id) { return rows_for(routes.at(id), rank); });
-  std::vector<std::string> messages = mesh::exchange_bytes(*world_, to_each);
+  std::vector<std::string> messages = mesh::exchange_bytes(group, to_each);
   std::erase_if(messages, [](const std::string& message) { return message.empty(); });
   return messages;
 }

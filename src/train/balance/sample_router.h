@@ -48,18 +48,23 @@ class SampleRouter {
 
   /// Whether samples are taken by other ranks than those that read them.
   [[nodiscard]] bool passes() const { return passes_; }
-  /// Sends what this rank has read of a batch; returns the messages of the others.
-  /// collective: over all ranks
+  /// Sends what this rank has read of a batch; returns the messages of the others. A thread beside
+  /// the one that computes may call it.
+  /// collective: over all ranks, in the order of the batches
   [[nodiscard]] std::vector<std::string> pass_on(std::int64_t first_index,
                                                  const data::WriteRead& write);
-  /// As above, along routes by id.
+  /// As above, along routes by id, by the thread that computes.
   [[nodiscard]] std::vector<std::string> pass_along(
       const std::map<std::int64_t, SampleRoute>& routes, const data::WriteRead& write) const;
 
  private:
   [[nodiscard]] std::map<std::int64_t, SampleRoute> routes_of(std::int64_t first_index);
+  [[nodiscard]] std::vector<std::string> exchange(const mesh::Group& group,
+                                                  const std::map<std::int64_t, SampleRoute>& routes,
+                                                  const data::WriteRead& write) const;
 
   const mesh::Group* world_;
+  mesh::Group beside_;  // all ranks, for pass_on()
   bool apart_;
   bool passes_;
   std::int64_t batch_samples_;
