@@ -16,29 +16,12 @@
 #include "core/stopwatch.h"
 #include "data/loader/data_order.h"
 #include "data/loader/look_at_sources.h"
+#include "data/loader/pass_batch.h"
 #include "data/loader/quarantine.h"
 #include "data/loader/sample_reader.h"
 #include "data/loader/source_files.h"
 
 namespace tributary::data {
-namespace {
-/// A place in the queue. It is drawn, then filled by a worker, then handed out.
-struct Slot {
-  Draw draw;
-  SampleDuty duty = {};
-  bool is_filled = false;  // or read by another loader
-  ReadSample read;
-  std::exception_ptr failure;
-  DealSeconds seconds;  // of the batch, in its first slot
-};
-
-struct Batch {
-  std::vector<std::unique_ptr<Slot>> slots;
-  DealSeconds seconds;
-};
-
-}  // namespace
-
 class Loader::Impl {
  public:
   Impl(const LoaderOptions& options, const SampleEncoder& encoder);
@@ -70,7 +53,6 @@ class Loader::Impl {
   std::size_t most_queued() const;
   DealSeconds wait_for_deal(std::unique_lock<std::mutex>& lock);
   Batch take_batch();
-  void pass(std::vector<std::unique_ptr<Slot>>& batch) const;
   Batch take_and_pass();
   Batch take_passed();
   std::int64_t good_records() const;
@@ -265,32 +247,9 @@ Batch Loader::Impl::take_batch() {
   return batch;
 }
 
-/// Fills a batch with the samples that the other readers have read.
-void Loader::Impl::pass(std::vector<std::unique_ptr<Slot>>& batch) const {
-  const auto write = [&](const std::function<MediaRows(std::int64_t)>& rows_of) {
-    std::string message;
-    for (const std::unique_ptr<Slot>& slot : batch) {
-      const MediaRows rows = slot->duty.reads ? rows_of(slot->draw.index) : MediaRows::kNotSent;
-      if (rows != MediaRows::kNotSent) append_read(message, slot->read, rows);
-    }
-    return message;
-  };
-  for (const std::string& message : options_.pass(batch.front()->draw.index, write)) {
-    for (ReadSample& read : take_read(message)) {
-      const auto place = static_cast<std::size_t>(read.sample.id - batch.front()->draw.index);
-      batch.at(place)->read = std::move(read);
-    }
-  }
-}
-
 Batch Loader::Impl::take_and_pass() {
   Batch batch = take_batch();
-  // Data beyond a limit end the step on all readers, so they are passed on. Other failures are
-  // raised where the batch is handed out, and end the ranks that wait for this one.
-  const bool has_failed = std::ranges::any_of(batch.slots, [](const auto& slot) {
-    return slot->failure != nullptr && slot->read.passed.limit.empty();
-  });
-  if (!has_failed) pass(batch.slots);
+  pass_batch(batch, options_.pass);
   return batch;
 }
 
