@@ -14,7 +14,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "configs/clusters/h100_8.yaml"
-MODEL = ROOT / "configs/qwen2_5_vl_7b"
+MODEL = ROOT / "configs/models/qwen2_5_vl_7b"
 BATCHES = 8
 # devices: samples of a step, recompute of the backbone, of the encoder, microbatches
 HAND = {8: (256, "selective", "none", 12), 16: (256, "none", "full", 8), 32: (256, "none", "full", 4),

@@ -37,6 +37,11 @@ World::World(int rank, int size, c10::intrusive_ptr<c10d::Store> store, WorldOpt
   saving_ = open("saving", first_ranks(size), GroupUse::kBeside);
 }
 
+World::World(int rank, int size) : rank_(rank), ledger_(std::make_shared<Ledger>()) {
+  all_ = open("world", first_ranks(size), GroupUse::kHost);
+  saving_ = open("saving", first_ranks(size), GroupUse::kBeside);
+}
+
 World::~World() = default;
 
 Group World::open(const std::string& name, const std::vector<int>& ranks, GroupUse use) const {
@@ -58,11 +63,14 @@ Group World::open(const std::string& name, const std::vector<int>& ranks, GroupU
 
 std::unique_ptr<Transport> World::make_transport(const TransportOptions& transport,
                                                  GroupUse use) const {
+  if (!store_) return make_unconnected();
   if (is_for_host(use) || options_.device.is_cpu()) return make_direct(store_, transport);
   if (options_.is_through_host) return make_through_host(store_, transport);
   return make_nccl(store_, transport, options_.device.index());
 }
 
-void World::meet() const { (void)all_.sum(std::vector<std::int64_t>{0}); }
+void World::meet() const {
+  if (store_) (void)all_.sum(std::vector<std::int64_t>{0});
+}
 
 }  // namespace tributary::mesh

@@ -51,6 +51,8 @@ class World {
   /// errors: Fault::kResource when a rank does not come within the timeout
   World(int rank, int size, c10::intrusive_ptr<c10d::Store> store, WorldOptions options,
         const std::string& key = "");
+  /// One rank of a job that does not run: its groups have their ranks and refuse to communicate.
+  World(int rank, int size);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -79,7 +81,7 @@ class World {
                                                           GroupUse use) const;
 
   int rank_ = 0;
-  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::Store> store_;  // null: the job does not run, or is this rank alone
   WorldOptions options_;
   std::shared_ptr<Ledger> ledger_;
   mutable std::map<std::string, int> opened_;  // groups by name and first rank

@@ -80,7 +80,7 @@ class Plan(PlanCase):
         large = self.path("large")
         os.makedirs(large)
         with open(os.path.join(large, "config.json"), "w") as file:
-            json.dump(json.loads(pathlib.Path(ROOT, "configs/qwen2_5_vl_7b/config.json").read_text()), file)
+            json.dump(json.loads(pathlib.Path(ROOT, "configs/models/qwen2_5_vl_7b/config.json").read_text()), file)
         whole = 0
         for devices, words in (("8", ()), ("16", ()), ("8", ("--runnable",)), ("8", ("--axes", "tp,dp", "--runnable"))):
             output = self.path("handed.json")

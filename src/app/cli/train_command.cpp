@@ -55,6 +55,15 @@ void draw_failed_run(const std::string& directory, const std::string& error) {
   }
 }
 
+/// Options of a dry run mean nothing without it.
+void require_dry(const TrainOptions& options) {
+  const TrainOptions none;
+  const bool has_ranks = options.dry_ranks != none.dry_ranks;
+  TRIB_REQUIRE(options.dry_run || (!has_ranks && options.dry_memory_gib == none.dry_memory_gib),
+               .what = "app: option without --dry-run", .where = has_ranks ? "--ranks" : "--memory",
+               .fix = "add --dry-run, or start the processes with `tributary launch -n N`");
+}
+
 }  // namespace
 
 Run declare_train(Verb& verb) {
@@ -77,8 +86,15 @@ Run declare_train(Verb& verb) {
               "given several times");
   verb.flag("--allow-nonfinite", options->allow_nonfinite,
             "begin although weights hold NaN or infinity");
+  verb.flag("--dry-run", options->dry_run,
+            "only say what the run would be: parameters, memory of the rank that needs most, mesh, "
+            "data; needs no device");
+  verb.option("--ranks", options->dry_ranks, "with --dry-run: processes of the job");
+  verb.option("--memory", options->dry_memory_gib,
+              "with --dry-run: memory of a rank [GiB]; the run is refused if it cannot fit");
   verb.example(
       "tributary train configs/own_data.yaml run.steps=400\n"
+      "  tributary train configs/own_data.yaml --dry-run --ranks 8 --memory 80\n"
       "  tributary train configs/demo.yaml --resume auto");
   verb.note(
       "Often set on the command line (`tributary config --keys` lists every key):\n"
@@ -95,6 +111,8 @@ Run declare_train(Verb& verb) {
     options->program = program_words();
     if (!plan->empty()) options->overrides.push_back("parallel.plan=" + *plan);
     const config::RunConfig config = config::read_run_config(options->config, options->overrides);
+    require_dry(*options);
+    if (options->dry_run) return load_engine().train(*options).code;
     TrainOutcome outcome;
     try {
       outcome = load_engine(engine_for(config.run.device)).train(*options);

@@ -17,6 +17,9 @@ struct TrainOptions {
   std::string fallback;                       // empty or `previous`
   std::vector<std::string> accepted_changes;  // keys of the run's identity that may differ
   bool allow_nonfinite = false;
+  bool dry_run = false;        // only say what the run would be
+  std::int64_t dry_ranks = 1;  // of the job that is looked at
+  double dry_memory_gib = 0;   // of each of its ranks; 0: not judged
 };
 
 struct ForwardOptions {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 
 #include "app/engine/engine_verbs.h"
@@ -14,7 +15,7 @@
 #include "core/units.h"
 #include "cost/layer_cost.h"
 #include "model/model.h"
-#include "train/trainer.h"
+#include "train/dry_run.h"
 
 namespace tributary::app {
 namespace {
@@ -107,27 +108,43 @@ std::string describe_resume(const TrainOptions& options) {
   return text;
 }
 
+train::DryRun job_of(const TrainOptions& options) {
+  TRIB_REQUIRE(options.dry_ranks >= 1 && options.dry_ranks <= 65536, .what = "app: number of ranks",
+               .where = "--ranks", .found = str(options.dry_ranks), .expected = "1 to 65536");
+  TRIB_REQUIRE(options.dry_memory_gib >= 0, .what = "app: memory of a rank", .where = "--memory",
+               .found = str(options.dry_memory_gib), .expected = "above 0, in GiB");
+  constexpr double kGib = 1 << 30;
+  return {.ranks = options.dry_ranks,
+          .memory = {static_cast<std::int64_t>(options.dry_memory_gib * kGib)}};
+}
+
 }  // namespace
 
 TrainOutcome run_train(const TrainOptions& options) {
   const config::RunConfig config =
       config::apply_plan(config::read_run_config(options.config, options.overrides));
-  config::check_surroundings(config);
+  // A dry run may look at a model of which only config.json is there.
+  const bool has_tokenizer = std::filesystem::exists(config.model.path + "/tokenizer.json");
+  if (!options.dry_run || has_tokenizer) config::check_surroundings(config);
   TRIB_REQUIRE(options.fallback.empty() || options.fallback == "previous",
                .what = "train: no such fallback", .where = "--fallback",
                .found = escaped(options.fallback), .expected = "previous");
   const std::string command = command_of(options);
-  const train::TrainEnd end = train::train(
-      {.config = config,
-       .resume = options.resume,
-       .fall_back = !options.fallback.empty(),
-       .accepted_changes = options.accepted_changes,
-       .allow_nonfinite = options.allow_nonfinite,
-       .command = command + describe_resume(options),
-       .resume_command = command + " --resume auto",
-       .estimate_activations =
-           [&](const config::MeshShape& mesh) { return estimate_activations(config, mesh); }},
-      std::cout);
+  const train::TrainRequest request{.config = config,
+                                    .resume = options.resume,
+                                    .fall_back = !options.fallback.empty(),
+                                    .accepted_changes = options.accepted_changes,
+                                    .allow_nonfinite = options.allow_nonfinite,
+                                    .command = command + describe_resume(options),
+                                    .resume_command = command + " --resume auto",
+                                    .estimate_activations = [&](const config::MeshShape& mesh) {
+                                      return estimate_activations(config, mesh);
+                                    }};
+  if (options.dry_run) {
+    train::look_at_run(request, job_of(options), std::cout);
+    return {};
+  }
+  const train::TrainEnd end = train::train(request, std::cout);
   return {end.code, end.leads};
 }
 

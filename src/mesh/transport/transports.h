@@ -32,6 +32,8 @@ struct TransportOptions {
 /// device, where NCCL wants one for each.
 [[nodiscard]] std::unique_ptr<Transport> make_through_host(
     const c10::intrusive_ptr<c10d::Store>& store, const TransportOptions& options);
+/// Makes a transport that refuses whatever it is asked, for a job that does not run.
+[[nodiscard]] std::unique_ptr<Transport> make_unconnected();
 /// Makes a transport between CUDA devices; the build without CUDA refuses.
 ///
 /// errors: Fault::kInput when two ranks share a device

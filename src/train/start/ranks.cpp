@@ -162,6 +162,19 @@ Ranks stay_alone(const config::RunConfig& config, const config::ModelConfig& mod
   return ranks;
 }
 
+Ranks imagine_rank(const config::RunConfig& config, const config::ModelConfig& model,
+                   std::int64_t rank, std::int64_t world) {
+  Ranks ranks;
+  const int size = static_cast<int>(world);
+  ranks.launch.rank = ranks.launch.local_rank = static_cast<int>(rank);
+  ranks.launch.world = ranks.launch.local_world = size;
+  ranks.plan = plan_of_run(config, world, model);
+  ranks.world = world == 1 ? std::make_unique<mesh::World>()
+                           : std::make_unique<mesh::World>(static_cast<int>(rank), size);
+  if (world > 1) ranks.meshes = open_meshes(ranks.plan, *ranks.world, model.backbone.kv_heads);
+  return ranks;
+}
+
 model::ModelLayout lay_out(const config::RunConfig& config, const config::Plan& plan,
                            const Meshes& meshes) {
   const schedule::Pipeline pipeline = schedule::pipeline_of(plan);

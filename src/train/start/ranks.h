@@ -45,6 +45,12 @@ struct Ranks {
 [[nodiscard]] Ranks stay_alone(const config::RunConfig& config, const config::ModelConfig& model,
                                const mesh::Launch& launch);
 
+/// A rank of a job of `world` ranks on one machine that does not run: it has its place in the
+/// meshes and meets nobody.
+/// errors: as join_ranks, of the degrees and the plan
+[[nodiscard]] Ranks imagine_rank(const config::RunConfig& config, const config::ModelConfig& model,
+                                 std::int64_t rank, std::int64_t world);
+
 /// The cores that a rank keeps to under `run.bind`; all where it is not bound.
 [[nodiscard]] std::vector<int> cores_to_use(const config::RunSection& run,
                                             const mesh::Launch& launch);

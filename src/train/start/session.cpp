@@ -197,7 +197,6 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
   return model;
 }
 
-/// The number of steps of a run that counts epochs: each is a pass over `records`.
 std::int64_t steps_of_epochs(const config::RunConfig& config, std::int64_t records) {
   const double samples = config.run.epochs * static_cast<double>(records);
   const auto batch = static_cast<double>(config.batch.global_samples);

@@ -57,6 +57,9 @@ struct Session {
                                                         at::Device device,
                                                         const model::OnProgress& on_progress = {});
 
+/// The number of steps of a run that counts epochs: each is a pass over `records`.
+[[nodiscard]] std::int64_t steps_of_epochs(const config::RunConfig& config, std::int64_t records);
+
 /// Sets threads and determinism, builds this rank's part of the model with its weights, and opens
 /// its part of the data. `say` gets a line before work that takes long: much data, or large
 /// weights.
