@@ -105,6 +105,14 @@ std::int64_t count(const BadRecords& bad) {
 
 }  // namespace
 
+bool has_ended(const RunDirectory& run) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
+  const std::string file = run.file("summary.json");
+  if (!exists(real_file_system(), file)) return false;
+  const Json summary = parse_json(read_text_file(real_file_system(), file, kMostBytes), file);
+  return summary.value("stopped", "") == name_of(Loop::End::kDone);
+}
+
 std::int64_t count_left_out(const Loop& loop) {
   const std::vector<std::int64_t>& sources = loop.state().loader.left_out;
   return std::accumulate(sources.begin(), sources.end(), std::int64_t{0});

@@ -19,6 +19,9 @@ using BadRecords = std::map<std::string, std::int64_t>;
 void write_summary(const RunDirectory& run, const Session& session, const Loop& loop, Loop::End end,
                    const BadRecords& bad);
 
+/// Whether the run of a directory came to its end.
+[[nodiscard]] bool has_ended(const RunDirectory& run);
+
 /// Says how many of the training records were bad, as a share of all, and where they are listed;
 /// prints nothing where none was.
 void print_bad_records(std::ostream& out, const RunDirectory& run, const Session& session,

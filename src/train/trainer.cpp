@@ -10,6 +10,8 @@
 #include <ostream>
 #include <string_view>
 
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
 #include "config/family/model_config.h"
 #include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
@@ -74,8 +76,10 @@ TrainState restore(Session& session, const TrainRequest& request, const std::str
   TrainState state;
   if (!checkpoint.empty()) state = restore_snapshot(session, checkpoint, request.accepted_changes);
   const config::ModelSection& model = request.config.model;
-  if (!checkpoint.empty() || model.weights == config::Weights::kPretrained)
-    check_finite(session, checkpoint.empty() ? model.path : checkpoint, request.allow_nonfinite);
+  if (!checkpoint.empty() || model.weights != config::Weights::kRandom) {
+    const std::string& given = model.checkpoint.empty() ? model.path : model.checkpoint;
+    check_finite(session, checkpoint.empty() ? given : checkpoint, request.allow_nonfinite);
+  }
   return state;
 }
 
@@ -328,15 +332,35 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
   return ended;
 }
 
+/// Whether a stage of a run that goes on is done. Rank 0 looks for all.
+bool is_done(const TrainRequest& stage, const Ranks& ranks) {
+  if (stage.resume != "auto") return false;
+  const bool is_whole =
+      ranks.leads() && has_ended(RunDirectory{config::run_directory(stage.config)});
+  return ranks.mesh().world().largest({is_whole ? 1 : 0}).front() != 0;
+}
+
 }  // namespace
 
-TrainEnd train(const TrainRequest& request, std::ostream& out) {
-  const config::RunConfig& config = request.config;
-  const Ranks ranks = join_ranks(config, config::read_model_config(config.model.path));
+TrainEnd train(std::span<const TrainRequest> stages, std::ostream& out) {
   std::ostream nowhere(nullptr);
   TrainEnd end;
-  run_for_all(ranks, [&] { end = train_on(ranks, request, ranks.leads() ? out : nowhere); });
-  if (ranks.health) ranks.health->finish();
+  c10::intrusive_ptr<c10d::Store> met;
+  for (const TrainRequest& stage : stages) {
+    const config::RunConfig& config = stage.config;
+    const Ranks ranks = join_stage(config, config::read_model_config(config.model.path), met);
+    met = ranks.store;
+    std::ostream& own = ranks.leads() ? out : nowhere;
+    const bool is_last = &stage == &stages.back();
+    if (stages.size() > 1) own << "\nstage      " << config::run_directory(config) << std::endl;
+    if (!is_last && is_done(stage, ranks)) {
+      own << "done before" << std::endl;
+    } else {
+      run_for_all(ranks, [&] { end = train_on(ranks, stage, own); });
+    }
+    if (ranks.health) ranks.health->finish();
+    if (end.code != ExitCode::kDone) break;
+  }
   return end;
 }
 

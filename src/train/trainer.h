@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <iosfwd>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,14 +30,15 @@ struct TrainEnd {
   bool leads = true;  // rank 0, which speaks and writes for all
 };
 
-/// Trains as the configuration says and leaves the run's directory behind; `out` gets the progress
-/// of rank 0.
+/// Trains as the configurations say, one stage after the other, and leaves the directory of each
+/// behind; `out` gets the progress of rank 0. With `resume: auto` stages that are done are left
+/// out, but for the last.
 ///
 /// The code is kDone, kTerminated after SIGTERM or Ctrl-C (a checkpoint is committed), or
 /// kNonFinite.
 /// errors: Fault::kInput for a configuration, model, data set or checkpoint that cannot be used,
 ///         each before the first step; kDataLimit when too many records are bad; Fault::kResource,
 ///         also before weights are allocated for a model that does not fit into memory
-[[nodiscard]] TrainEnd train(const TrainRequest& request, std::ostream& out);
+[[nodiscard]] TrainEnd train(std::span<const TrainRequest> stages, std::ostream& out);
 
 }  // namespace tributary::train

@@ -10,6 +10,7 @@
 #include "app/report/run_record.h"
 #include "app/report/write_report.h"
 #include "config/run/read_run_config.h"
+#include "config/run/stage_configs.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
@@ -110,17 +111,23 @@ Run declare_train(Verb& verb) {
     (void)std::signal(SIGPIPE, SIG_IGN);
     options->program = program_words();
     if (!plan->empty()) options->overrides.push_back("parallel.plan=" + *plan);
-    const config::RunConfig config = config::read_run_config(options->config, options->overrides);
     require_dry(*options);
+    const std::vector<config::RunConfig> stages =
+        config::stage_configs(options->config, options->overrides);
     if (options->dry_run) return load_engine().train(*options).code;
+    const Engine& engine = load_engine(engine_for(stages.front().run.device));
     TrainOutcome outcome;
     try {
-      outcome = load_engine(engine_for(config.run.device)).train(*options);
+      outcome = engine.train(*options);
     } catch (const Error& error) {
-      draw_failed_run(config::run_directory(config), error.what());
+      for (const config::RunConfig& stage : stages)
+        draw_failed_run(config::run_directory(stage), error.what());
       throw;
     }
-    if (outcome.leads) finish_run(config::run_directory(config), outcome.code, own_program_words());
+    for (const config::RunConfig& stage : stages)
+      if (const std::string run = config::run_directory(stage);
+          outcome.leads && std::filesystem::exists(run + "/config.yaml"))
+        finish_run(run, outcome.code, own_program_words());
     return outcome.code;
   };
 }

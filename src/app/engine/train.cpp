@@ -10,6 +10,7 @@
 #include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
 #include "config/run/run_config.h"
+#include "config/run/stage_configs.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "core/units.h"
@@ -118,33 +119,46 @@ train::DryRun job_of(const TrainOptions& options) {
           .memory = {static_cast<std::int64_t>(options.dry_memory_gib * kGib)}};
 }
 
-}  // namespace
+train::TrainRequest request_of(const config::RunConfig& config, const TrainOptions& options) {
+  const std::string command = command_of(options);
+  return {.config = config,
+          .resume = options.resume,
+          .fall_back = !options.fallback.empty(),
+          .accepted_changes = options.accepted_changes,
+          .allow_nonfinite = options.allow_nonfinite,
+          .command = command + describe_resume(options),
+          .resume_command = command + " --resume auto",
+          .estimate_activations = [config](const config::MeshShape& mesh) {
+            return estimate_activations(config, mesh);
+          }};
+}
 
-TrainOutcome run_train(const TrainOptions& options) {
-  const config::RunConfig config =
-      config::apply_plan(config::read_run_config(options.config, options.overrides));
+/// Checks what a stage names. The checkpoint of a stage before it is not there yet.
+void check_stage(config::RunConfig config, bool is_first, const TrainOptions& options) {
+  if (!is_first) config.model.checkpoint.clear();
   // A dry run may look at a model of which only config.json is there.
   const bool has_tokenizer = std::filesystem::exists(config.model.path + "/tokenizer.json");
   if (!options.dry_run || has_tokenizer) config::check_surroundings(config);
+}
+
+}  // namespace
+
+TrainOutcome run_train(const TrainOptions& options) {
   TRIB_REQUIRE(options.fallback.empty() || options.fallback == "previous",
                .what = "train: no such fallback", .where = "--fallback",
                .found = escaped(options.fallback), .expected = "previous");
-  const std::string command = command_of(options);
-  const train::TrainRequest request{.config = config,
-                                    .resume = options.resume,
-                                    .fall_back = !options.fallback.empty(),
-                                    .accepted_changes = options.accepted_changes,
-                                    .allow_nonfinite = options.allow_nonfinite,
-                                    .command = command + describe_resume(options),
-                                    .resume_command = command + " --resume auto",
-                                    .estimate_activations = [&](const config::MeshShape& mesh) {
-                                      return estimate_activations(config, mesh);
-                                    }};
+  std::vector<train::TrainRequest> stages;
+  for (const config::RunConfig& each : config::stage_configs(options.config, options.overrides)) {
+    const config::RunConfig config = config::apply_plan(each);
+    check_stage(config, stages.empty(), options);
+    stages.push_back(request_of(config, options));
+  }
   if (options.dry_run) {
-    train::look_at_run(request, job_of(options), std::cout);
+    for (const train::TrainRequest& stage : stages)
+      train::look_at_run(stage, job_of(options), std::cout);
     return {};
   }
-  const train::TrainEnd end = train::train(request, std::cout);
+  const train::TrainEnd end = train::train(stages, std::cout);
   return {end.code, end.leads};
 }
 

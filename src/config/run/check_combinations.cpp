@@ -55,6 +55,15 @@ void check_run(const RunConfig& config, Checker& check) {
                 {.what = "config: device is not known",
                  .found = escaped(config.run.device),
                  .expected = "cpu, cuda or cuda:<n>"});
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < config.run.stages.size(); ++i) {
+    const std::string& name = config.run.stages[i].name;
+    check.require(name.empty() || (is_name(name) && names.insert(name).second),
+                  str("run.stages.", i, ".name"),
+                  {.what = "config: name of the stage cannot name its directory",
+                   .found = escaped(name),
+                   .expected = str("another name for each stage, of ", kNameRule)});
+  }
   const std::string& run_dir = config.run.dir;
   check.require(run_dir.empty() || run_dir != config.model.path, "run.dir",
                 {.what = "config: run writes into the model it reads",
@@ -77,6 +86,12 @@ void check_model(const RunConfig& config, Checker& check) {
                  .found = "bfloat16 on cpu",
                  .expected = "float32 on cpu: bfloat16 arithmetic is emulated there and slower",
                  .fix = "set model.dtype to float32, or run.device to cuda"});
+  const bool from_checkpoint = model.weights == Weights::kCheckpoint;
+  check.require(from_checkpoint == !model.checkpoint.empty(), "model.checkpoint",
+                {.what = "config: weights and checkpoint do not go together",
+                 .found = from_checkpoint ? "model.weights checkpoint, and no model.checkpoint"
+                                          : "model.checkpoint, and other model.weights",
+                 .expected = "both or none"});
   check_unique(model.freeze, "model.freeze", check);
   std::vector<std::string> words;
   for (const ModuleRecompute& each : model.recompute) words.push_back(word_of(each));

@@ -113,6 +113,7 @@ void check_model(const ModelSection& model, Surroundings& check) {
   const fs::path folder = model.path;
   check.require_file("model.path", folder / "config.json");
   check.require_file("model.path", folder / "tokenizer.json");
+  if (!model.checkpoint.empty()) (void)check.require_folder("model.checkpoint", model.checkpoint);
   std::error_code failure;
   if (model.weights == Weights::kPretrained &&
       !fs::exists(folder / "model.safetensors.index.json", failure))

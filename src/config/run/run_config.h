@@ -11,7 +11,7 @@
 
 namespace tributary::config {
 
-enum class Weights { kRandom, kPretrained };
+enum class Weights { kRandom, kPretrained, kCheckpoint };
 enum class MropeMode { kOfficial, kHf5 };
 enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
@@ -28,6 +28,14 @@ inline constexpr const char* kOutOfMemoryFix =
     "lower batch.capacity_tokens, set model.recompute, or train less of the model (model.freeze): "
     "the line `memory` at the start of a run says what is kept whatever the batch";
 
+/// A part of a run, trained from the weights that the part before it ended with.
+struct StageSection {
+  std::string name = {};
+  std::vector<std::string> set = {};  // key.path=value, as on the command line
+
+  friend bool operator==(const StageSection&, const StageSection&) = default;
+};
+
 /// What happens where and how long.
 struct RunSection {
   std::string name = "run";
@@ -39,6 +47,7 @@ struct RunSection {
   std::string device = "cpu";
   Bind bind = Bind::kAuto;
   Deterministic deterministic = Deterministic::kAuto;  // kernels; auto: yes on the CPU, no on CUDA
+  std::vector<StageSection> stages = {};
 
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };
@@ -46,6 +55,7 @@ struct RunSection {
 struct ModelSection {
   std::string path;  // directory with config.json, tokenizer.json and, if pretrained, safetensors
   Weights weights = Weights::kRandom;
+  std::string checkpoint = {};  // a run or one of its checkpoints, with kCheckpoint
   Dtype dtype = Dtype::kFloat32;
   std::vector<std::string> freeze;  // names of known_modules (config/family)
   std::vector<ModuleRecompute> recompute;

@@ -22,7 +22,7 @@ template <class Enum>
 const std::vector<std::string>& names_of();
 template <>
 inline const std::vector<std::string>& names_of<Weights>() {
-  static const std::vector<std::string> names{"random", "pretrained"};
+  static const std::vector<std::string> names{"random", "pretrained", "checkpoint"};
   return names;
 }
 template <>

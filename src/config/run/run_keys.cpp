@@ -74,6 +74,12 @@ std::vector<Key> first_keys() {
                       "`auto`, which is `yes` on a CPU and `no` on a CUDA device, where these "
                       "kernels are slower and some operations have none."}),
 
+      key<&R::run, &RunSection::stages, &StageSection::name>(
+          {.path = "run.stages[].name", .meaning = "Names the stage.", .required = true}),
+      key<&R::run, &RunSection::stages, &StageSection::set>(
+          {.path = "run.stages[].set",
+           .meaning = "What it changes: `key.path=value` texts, as on the command line, for "
+                      "example `model.freeze=[vision]`."}),
       key<&R::model, &ModelSection::path>(
           {.path = "model.path",
            .meaning = "Directory in Hugging Face layout: `config.json`, `tokenizer.json` and, for "
@@ -81,7 +87,12 @@ std::vector<Key> first_keys() {
            .required = true}),
       key<&R::model, &ModelSection::weights>(
           {.path = "model.weights",
-           .meaning = "Start from random weights, or from the safetensors in `model.path`."}),
+           .meaning = "Start from random weights, from the safetensors in `model.path`, or from "
+                      "those of `model.checkpoint`, without its optimizer."}),
+      key<&R::model, &ModelSection::checkpoint>(
+          {.path = "model.checkpoint",
+           .meaning = "With `weights: checkpoint`: a run, whose newest checkpoint counts, or one "
+                      "of its checkpoints, of the same model under any mesh."}),
       key<&R::model, &ModelSection::dtype>(
           {.path = "model.dtype",
            .meaning = "Type of parameters and activations; `bfloat16` keeps float32 master weights "
@@ -309,6 +320,10 @@ const std::vector<KeyList>& all_key_lists() {
                                                 "The members of the mixture."),
       key_list<&R::optimizer, &OptimizerSection::groups>(
           "optimizer.groups", false, "Overrides for the parameters whose name matches."),
+      key_list<&R::run, &RunSection::stages>(
+          "run.stages", false,
+          "Parts of the run, one after the other: each begins with the weights of the one before, "
+          "and writes into `<run.dir>/<number>-<name>`."),
   };
   return lists;
 }

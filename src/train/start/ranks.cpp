@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
@@ -107,6 +107,11 @@ Ranks::~Ranks() = default;
 Ranks::Ranks(Ranks&&) noexcept = default;
 
 Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& model_config) {
+  return join_stage(config, model_config, {});
+}
+
+Ranks join_stage(const config::RunConfig& config, const config::ModelConfig& model_config,
+                 const c10::intrusive_ptr<c10d::Store>& store) {
   Ranks ranks;
   ranks.launch = mesh::read_launch();
   // Refuses a wrong one before the ranks meet.
@@ -117,9 +122,12 @@ Ranks join_ranks(const config::RunConfig& config, const config::ModelConfig& mod
   ranks.world = std::make_unique<mesh::World>();
   if (ranks.launch.world == 1) return ranks;
   const config::ParallelSection& times = config.parallel;
-  ranks.store =
-      mesh::connect_store(ranks.launch, {.timeout_seconds = times.bootstrap_timeout_seconds,
-                                         .lost_after_seconds = times.lost_after_seconds});
+  if (store)  // each stage has keys of its own
+    ranks.store = c10::make_intrusive<c10d::PrefixStore>("next", store);
+  else
+    ranks.store =
+        mesh::connect_store(ranks.launch, {.timeout_seconds = times.bootstrap_timeout_seconds,
+                                           .lost_after_seconds = times.lost_after_seconds});
   ranks.health = std::make_unique<mesh::Health>(
       ranks.launch, *ranks.store,
       mesh::HealthOptions{.heartbeat_seconds = times.heartbeat_seconds,

@@ -63,6 +63,10 @@ struct Ranks {
 ///         Fault::kResource when a process does not come in time, naming it
 [[nodiscard]] Ranks join_ranks(const config::RunConfig& config,
                                const config::ModelConfig& model_config);
+/// As join_ranks, for a later stage of a job whose processes met with `store`.
+[[nodiscard]] Ranks join_stage(const config::RunConfig& config,
+                               const config::ModelConfig& model_config,
+                               const c10::intrusive_ptr<c10d::Store>& store);
 
 /// Runs a part of the training. Where there are other ranks, an error of it ends all of them with
 /// one cause, from inside the call: nothing is unwound, since destructors may wait for ranks that

@@ -22,6 +22,8 @@
 #include "mesh/device.h"
 #include "ops/resize_bicubic.h"
 #include "train/balance/measured_times.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/unit_parts.h"
 #include "train/start/load_section.h"
 
 namespace tributary::train {
@@ -188,10 +190,16 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
   }
   TRIB_REQUIRE(any_trainable, .what = "train: every module is frozen", .where = "model.freeze",
                .expected = "at least one module to train");
-  if (config.model.weights == config::Weights::kPretrained) {
-    model::load_weights(*model, config.model.path, on_progress);
-  } else {
-    model::initialize(*model, config.run.seed, on_progress);
+  switch (config.model.weights) {
+    case config::Weights::kPretrained:
+      model::load_weights(*model, config.model.path, on_progress);
+      break;
+    case config::Weights::kCheckpoint:
+      (void)load_model(find_checkpoint(config.model.checkpoint), list_parameters(*model));
+      break;
+    case config::Weights::kRandom:
+      model::initialize(*model, config.run.seed, on_progress);
+      break;
   }
   model->set_recompute(config.model.recompute, config.model.offload);
   return model;
