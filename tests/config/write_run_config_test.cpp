@@ -116,7 +116,10 @@ RunConfig random_config(std::mt19937_64& random) {
   config.parallel.heartbeat_seconds = config.parallel.lost_after_seconds / 2;
   config.run.name = "name";
   config.run.device = below(2) == 1 ? "cuda:3" : "cuda";
+  for (std::size_t i = 0; i < config.run.stages.size(); ++i)
+    config.run.stages[i].name = str("stage-", i);
   config.model.path = "model";
+  config.model.checkpoint = config.model.weights == Weights::kCheckpoint ? "runs/before" : "";
   config.run.steps = 1'000'000'000'000;
   config.drill.step = config.run.steps;
   config.schedule.warmup_steps = 3;
@@ -140,7 +143,8 @@ TEST(WriteRunConfig, ReadsBackToTheSameStruct) {
 }
 
 TEST(WriteRunConfig, WritesEveryKey) {
-  const std::string text = write_run_config(parse(kMinimalRun, {"optimizer.groups=[{match: a}]"}));
+  const std::string text = write_run_config(
+      parse(kMinimalRun, {"optimizer.groups=[{match: a}]", "run.stages=[{name: align}]"}));
   for (const Key& key : all_keys())
     EXPECT_THAT(text, HasSubstr(key.path.substr(key.path.rfind('.') + 1) + ": ")) << key.path;
 }

@@ -220,14 +220,17 @@ TEST(GridOfClip, ObeysTheLimitOfTheRunForEachFrame) {
 TEST(TimesOfClip, AreWhatTransformersWrites) {
   const auto texts = [](std::int64_t frames, double fps) {
     std::vector<std::string> list;
-    for (const double time : times_of_clip(frames, fps, third_config()))
+    std::vector<double> seconds;
+    for (std::int64_t i = 0; i < frames; ++i) seconds.push_back(static_cast<double>(i) / fps);
+    for (const double time : times_of_clip(seconds, third_config()))
       list.push_back(text_of_time(time));
     return list;
   };
   EXPECT_EQ(texts(5, 2),
             (std::vector<std::string>{"<0.2 seconds>", "<1.2 seconds>", "<2.0 seconds>"}));
   EXPECT_EQ(texts(8, 10).back(), "<0.6 seconds>") << "(6/10 + 7/10) / 2 is below 0.65";
-  EXPECT_TRUE(times_of_clip(8, 10, PreprocessorConfig()).empty()) << "Qwen2.5-VL says none";
+  EXPECT_TRUE(times_of_clip(std::array{0.0, 0.1}, PreprocessorConfig()).empty())
+      << "Qwen2.5-VL says none";
 }
 
 }  // namespace

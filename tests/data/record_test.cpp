@@ -249,8 +249,8 @@ TEST(ParseRecord, RefusesPlaceholdersWithoutTheirMedia) {
               HasSubstr("placeholder_count: 0 image placeholders, 1 images"));
   EXPECT_THAT(refusal(told("<image>")), HasSubstr("placeholder_count: 1 image placeholders, 0"));
   EXPECT_THAT(refusal(told("<video>")), HasSubstr("placeholder_count: 1 video placeholders, 0"));
-  EXPECT_THAT(refusal(told("<video>", R"(,"video":"clip.mp4")")),
-              HasSubstr("video_file: video names a file; expected a list of frame pictures"));
+  EXPECT_THAT(refusal(told("<video>", R"(,"videos":"clip.mp4")")),
+              HasSubstr("bad_field: videos is of type string, expected a list of clips"));
 }
 
 TEST(ParseRecord, RefusesPicturesInAnswers) {

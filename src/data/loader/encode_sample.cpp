@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "data/decode/data_url.h"
 #include "data/decode/decode_picture.h"
+#include "data/loader/clip_frames.h"
 #include "data/record/media_files.h"
 #include "data/record/record.h"
 #include "data/text/document_template.h"
@@ -19,24 +20,6 @@ constexpr std::size_t kHeaderBytes = std::size_t{64} << 10;  // EXIF previews fi
 
 Refusal name_image(const Refusal& refusal, const std::string& image) {
   return {refusal.code, str(escaped(image.substr(0, 120)), ": ", refusal.reason)};
-}
-
-Result<Picture> decode_image(const Record& record, const std::string& image) {
-  const auto file = read_picture_file(record, image);
-  if (!file) return file.refusal();
-  Result<Picture> picture = decode_picture(file.value());
-  if (!picture) return name_image(picture.refusal(), image);
-  return picture;
-}
-
-Result<std::vector<Picture>> decode_frames(const Record& record, const Clip& clip) {
-  std::vector<Picture> frames;
-  for (const std::string& frame : clip.frames) {
-    Result<Picture> picture = decode_image(record, frame);
-    if (!picture) return picture.refusal();
-    frames.push_back(std::move(picture).value());
-  }
-  return frames;
 }
 
 std::string text_of(const Turn& turn) {
@@ -105,10 +88,12 @@ Result<EncodedChat> QwenEncoder::encode_turns(const Record& record) const {
 }
 
 ClipTimes QwenEncoder::times_in(const Record& record) const {
-  if (!encoding_.pictures) return {};
+  if (!encoding_.pictures || !encoding_.pictures->limits_whole_clip) return {};
   return [this, &record](const MediaReference& clip) {
     const Clip& own = record.clips[static_cast<std::size_t>(clip.index)];
-    return times_of_clip(std::ssize(own.frames), own.fps, *encoding_.pictures);
+    const Result<ClipFrames> frames = measure_clip(record, own, *encoding_.pictures);
+    if (!frames) return std::vector<double>();  // measure() refuses it
+    return times_of_clip(frames.value().seconds, *encoding_.pictures);
   };
 }
 
@@ -119,32 +104,28 @@ Result<Grid> QwenEncoder::measure(const Record& record, MediaReference medium) c
     if (!size) return size.refusal();
     return grid_of_image(size.value(), *encoding_.pictures);
   }
-  const Clip& clip = record.clips[index];
-  std::optional<PictureSize> first;
-  for (const std::string& frame : clip.frames) {
-    const auto size = measure_picture(record, frame);
-    if (!size) return size.refusal();
-    if (!first) first = size.value();
-    if (size.value() != *first)
-      return Refusal{"frame_sizes", escaped(frame) + " differs in size from the first frame"};
-  }
-  return grid_of_clip(first.value_or(PictureSize{}), std::ssize(clip.frames), *encoding_.pictures);
+  const Result<ClipFrames> frames = measure_clip(record, record.clips[index], *encoding_.pictures);
+  if (!frames) return frames.refusal();
+  return grid_of_clip(frames.value().size, std::ssize(frames.value().seconds), *encoding_.pictures);
 }
 
 Result<PatchedItem> QwenEncoder::patch(const Record& record, MediaReference medium,
                                        std::vector<Picture>* keep) const {
   const auto index = static_cast<std::size_t>(medium.index);
   if (medium.modality == Modality::kImage) {
-    Result<Picture> picture = decode_image(record, record.images[index]);
+    Result<Picture> picture = decode_named_picture(record, record.images[index]);
     if (!picture) return picture.refusal();
     auto item = patch_image(picture.value(), *encoding_.pictures, encoding_.resize);
     if (keep != nullptr) keep->push_back(std::move(picture).value());
     return item;
   }
   const Clip& clip = record.clips[index];
-  Result<std::vector<Picture>> frames = decode_frames(record, clip);
+  const Result<ClipFrames> measured = measure_clip(record, clip, *encoding_.pictures);
+  if (!measured) return measured.refusal();
+  Result<std::vector<Picture>> frames = decode_clip(record, clip, measured.value());
   if (!frames) return frames.refusal();
-  auto item = patch_clip(frames.value(), clip.fps, *encoding_.pictures, encoding_.resize);
+  auto item =
+      patch_clip(frames.value(), measured.value().fps, *encoding_.pictures, encoding_.resize);
   if (keep != nullptr)
     for (Picture& frame : std::move(frames).value()) keep->push_back(std::move(frame));
   return item;
@@ -313,6 +294,14 @@ Result<std::vector<std::uint8_t>> read_picture_beginning(const Record& record,
                                                          const std::string& image,
                                                          std::size_t most) {
   return files_of(record, image).read_beginning(image, most);
+}
+
+Result<Picture> decode_named_picture(const Record& record, const std::string& image) {
+  const auto file = read_picture_file(record, image);
+  if (!file) return file.refusal();
+  Result<Picture> picture = decode_picture(file.value());
+  if (!picture) return name_image(picture.refusal(), image);
+  return picture;
 }
 
 Result<PictureSize> measure_picture(const Record& record, const std::string& image) {

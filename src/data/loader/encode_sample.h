@@ -52,6 +52,8 @@ struct QwenEncoding {
 [[nodiscard]] Result<std::vector<std::uint8_t>> read_picture_beginning(const Record& record,
                                                                        const std::string& image,
                                                                        std::size_t most);
+/// Decodes an image; a refusal names it.
+[[nodiscard]] Result<Picture> decode_named_picture(const Record& record, const std::string& image);
 /// Reads the size of an image from the header of its file.
 [[nodiscard]] Result<PictureSize> measure_picture(const Record& record, const std::string& image);
 

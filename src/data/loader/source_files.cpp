@@ -26,8 +26,10 @@ std::unique_ptr<RecordFile> open_held_out(const config::SourceSection& source) {
 std::optional<std::string> first_path(const Record& record) {
   for (const std::string& image : record.images)
     if (!is_data_url(image)) return image;
-  for (const Clip& clip : record.clips)
-    if (!is_data_url(clip.frames.front())) return clip.frames.front();
+  for (const Clip& clip : record.clips) {
+    const std::string& first = clip.file.empty() ? clip.frames.front() : clip.file;
+    if (!is_data_url(first)) return first;
+  }
   return std::nullopt;
 }
 

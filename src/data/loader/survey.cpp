@@ -1,9 +1,11 @@
 #include "data/loader/survey.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "data/decode/decode_picture.h"
+#include "data/decode/video_file.h"
 #include "data/loader/encode_sample.h"
 #include "data/loader/source_files.h"
 #include "data/record/media_folder.h"
@@ -35,6 +37,8 @@ std::string shown(const Record& record, MediaReference medium) {
   if (medium.modality == Modality::kImage)
     return str("[image ", shorten(record.images[index]).substr(0, 80), "]");
   const Clip& clip = record.clips[index];
+  if (!clip.file.empty())
+    return str("[clip of ", clip.fps, " frames per second of ", clip.file.substr(0, 80), "]");
   return str("[clip of ", clip.frames.size(), " frames at ", clip.fps, " per second, ",
              clip.frames.front().substr(0, 80), "]");
 }
@@ -60,7 +64,20 @@ std::int64_t count_text(const Record& record) {
   return static_cast<std::int64_t>(bytes);
 }
 
-/// Decodes every picture of a record and returns their longer sides.
+/// Decodes the first frame of a video file.
+Result<Picture> decode_first_frame(const Record& record, const std::string& video) {
+  const auto file = read_picture_file(record, video);
+  if (!file) return file.refusal();
+  constexpr std::array<std::int64_t, 1> kFirst{0};
+  Result<std::vector<Picture>> frames = decode_video(file.value(), kFirst);
+  if (!frames)
+    return Refusal{frames.refusal().code,
+                   str(escaped(video.substr(0, 120)), ": ", frames.refusal().reason)};
+  return std::move(std::move(frames).value().front());
+}
+
+/// Decodes every picture of a record, and one frame of each video file, and returns their longer
+/// sides.
 Result<std::vector<std::int64_t>> decode_all(const Record& record) {
   std::vector<std::string> pictures = record.images;
   for (const Clip& clip : record.clips)
@@ -74,6 +91,12 @@ Result<std::vector<std::int64_t>> decode_all(const Record& record) {
       return Refusal{decoded.refusal().code,
                      str(escaped(picture.substr(0, 120)), ": ", decoded.refusal().reason)};
     sides.push_back(std::max(decoded.value().width, decoded.value().height));
+  }
+  for (const Clip& clip : record.clips) {
+    if (clip.file.empty()) continue;
+    const Result<Picture> frame = decode_first_frame(record, clip.file);
+    if (!frame) return frame.refusal();
+    sides.push_back(std::max(frame.value().width, frame.value().height));
   }
   return sides;
 }

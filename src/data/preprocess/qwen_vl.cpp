@@ -187,14 +187,14 @@ std::int64_t merged_tokens(const Grid& grid, const PreprocessorConfig& config) {
   return grid.patches() / (config.merge * config.merge);
 }
 
-std::vector<double> times_of_clip(std::int64_t frames, double fps,
+std::vector<double> times_of_clip(std::span<const double> seconds,
                                   const PreprocessorConfig& config) {
   std::vector<double> times;
   if (!config.limits_whole_clip) return times;
-  for (std::int64_t first = 0; first < frames; first += config.temporal_patch) {
-    const std::int64_t last = std::min(first + config.temporal_patch, frames) - 1;
-    // In the reference's order of operations: the last digit of a text may depend on it.
-    times.push_back((static_cast<double>(first) / fps + static_cast<double>(last) / fps) / 2);
+  const auto joined = static_cast<std::size_t>(config.temporal_patch);
+  for (std::size_t first = 0; first < seconds.size(); first += joined) {
+    const std::size_t last = std::min(first + joined, seconds.size()) - 1;
+    times.push_back((seconds[first] + seconds[last]) / 2);
   }
   return times;
 }

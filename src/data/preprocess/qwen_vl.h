@@ -33,7 +33,8 @@ using Resize = std::function<Picture(const Picture&, int height, int width)>;
 
 /// The time [s] of each step of a clip that the text says, the mean of its frames; empty for models
 /// whose text says none.
-[[nodiscard]] std::vector<double> times_of_clip(std::int64_t frames, double fps,
+/// shape: seconds [frames]
+[[nodiscard]] std::vector<double> times_of_clip(std::span<const double> seconds,
                                                 const PreprocessorConfig& config);
 
 /// The number of backbone positions that an item takes.

@@ -15,10 +15,11 @@ namespace tributary::data {
 
 class MediaFiles;
 
-/// A clip as a list of frame pictures.
+/// A clip: a list of frame pictures, or a video file.
 struct Clip {
-  std::vector<std::string> frames;  // paths or data URLs
-  double fps = 2;                   // frames per second of `frames`
+  std::vector<std::string> frames;  // paths or data URLs; empty: of a file
+  double fps = 2;                   // frames per second of `frames`, or to take of the file
+  std::string file = {};            // path or data URL of a video
 
   friend bool operator==(const Clip&, const Clip&) = default;
 };
@@ -86,7 +87,7 @@ struct RecordOptions {
 /// turn out of the loss. A record is refused for a key that would change what is learned and that
 /// nothing reads; other keys that nothing reads are named in `unread_keys`.
 /// errors: Refusal `bad_form`, `bad_field`, `bad_role`, `bad_text`, `unread_key`, `empty_text`,
-///         `no_answer`, `no_question`, `placeholder_count`, `media_in_answer`, `video_file`,
+///         `no_answer`, `no_question`, `placeholder_count`, `media_in_answer`,
 ///         `preferences`
 [[nodiscard]] Result<ParsedRecord> read_record(const Json& json, const std::string& key,
                                                const RecordOptions& options = {});

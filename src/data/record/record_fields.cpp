@@ -73,9 +73,8 @@ double fps_of(const Json& object, const std::string& where, double otherwise) {
 }
 
 Clip clip_of(const Json& value, const std::string& where, double fps, Record& record) {
-  if (value.is_string())
-    refuse("video_file", str(where, " names a file; expected a list of frame pictures"));
-  Clip clip{.frames = paths_of(value, where, record), .fps = fps};
+  if (value.is_string()) return {.frames = {}, .fps = fps, .file = text_of(value, where)};
+  Clip clip{.frames = paths_of(value, where, record), .fps = fps, .file = {}};
   if (clip.frames.empty() || clip.frames.size() > kMaxFrames)
     refuse("bad_field",
            str(where, " has ", clip.frames.size(), " frames, expected 1 to ", kMaxFrames));
@@ -122,11 +121,11 @@ void ListedMedia::check_counts() const {
            str(clips_asked_, " video placeholders, ", clips_.size(), " clips in the record"));
 }
 
-/// `video` is one clip (a list of frames) or, like `videos`, a list of clips.
+/// `video` is one clip (a list of frames, or a file) or, like `videos`, a list of clips.
 void ListedMedia::add_clips(const Json& value, const std::string& key, double fps) {
   const bool nested = value.is_array() && !value.empty() && value.front().is_array();
-  if (key == "videos" && !nested && !(value.is_array() && value.empty()))
-    refuse("video_file", "videos must be a list of lists of frame pictures");
+  if (key == "videos" && !value.is_array())
+    refuse("bad_field", str("videos is of type ", value.type_name(), ", expected a list of clips"));
   if (!nested && key == "video") return clips_.push_back(clip_of(value, key, fps, record_));
   for (std::size_t i = 0; i < value.size(); ++i)
     clips_.push_back(clip_of(value[i], str(key, "[", i, "]"), fps, record_));
