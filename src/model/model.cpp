@@ -35,6 +35,16 @@ bool PackedBatch::has_media() const {
   });
 }
 
+void Model::take_adapters() {
+  std::vector<std::unique_ptr<parallel::Unit>> all;
+  for (auto& unit : units_) {
+    std::unique_ptr<parallel::Unit> adapter = unit->give_adapter();
+    all.push_back(std::move(unit));
+    if (adapter) all.push_back(std::move(adapter));
+  }
+  units_ = std::move(all);
+}
+
 at::Tensor Model::empty_input(int stage, const PackedBatch& batch) const {
   const parallel::TokenSplit split(batch.cu_seqlens, layout());
   return empty_rows(*this, split.hidden_rows(), input_width(stage));

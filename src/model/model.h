@@ -12,8 +12,10 @@
 #include <ATen/core/Tensor.h>
 
 #include "config/family/model_config.h"
+#include "config/run/adapter.h"
 #include "config/run/run_config.h"
 #include "core/sample_shape.h"
+#include "parallel/adapter.h"
 #include "parallel/language_head.h"
 #include "parallel/layer_boundary.h"
 #include "parallel/unit.h"
@@ -74,9 +76,12 @@ class Model {
     return layouts_.encoders;
   }
   /// In order of the forward pass; the tied head is the embedding's parameter.
+  /// The unit of adapters lies behind that of their linear maps.
   [[nodiscard]] std::span<const std::unique_ptr<parallel::Unit>> units() const { return units_; }
   /// Where it computes. Known once its units are materialized.
   [[nodiscard]] at::Device device() const { return units_.front()->whole_options().device(); }
+  /// Lists the units of adapters too; once, after construction.
+  void take_adapters();
 
   /// shape: returns the final hidden states [tokens, width], before the final norm and the head;
   ///        where the layout splits tokens, those that this rank keeps (parallel::TokenSplit).
@@ -150,18 +155,35 @@ class Model {
   std::vector<std::unique_ptr<parallel::Unit>> units_;
 };
 
-/// Makes the model of the configuration's family, without storage for its parameters.
+/// Makes the model of the configuration's family, without storage for its parameters. The linear
+/// maps that the layouts' rules want have adapters.
 [[nodiscard]] std::unique_ptr<Model> make_model(const config::ModelConfig& config,
                                                 const ModelLayout& layouts = {});
+
+/// The layout of a model on one rank, with adapters where the section has some.
+[[nodiscard]] ModelLayout one_rank_layout(const config::ModelSection& section);
+/// What the blocks must know of a section's adapters; null: it has none.
+[[nodiscard]] std::shared_ptr<const parallel::AdapterRules> adapter_rules(
+    const config::ModelSection& section);
+/// Whether the section trains a unit: of a run with adapters only those.
+[[nodiscard]] bool trains(const config::ModelSection& section, const parallel::Unit& unit);
+/// The linear maps of a model that can have an adapter, in order of the forward pass.
+[[nodiscard]] std::vector<config::LinearMap> list_linear_maps(const config::ModelConfig& config);
 
 /// Called while parameters are filled, at least once for each; empty: nobody waits for progress.
 using OnProgress = std::function<void()>;
 
 /// Sets every parameter as its initializer says. A value depends only on (seed, parameter name) and
 /// its place, not on ranks or threads.
+/// collective: as initialize_adapters
 void initialize(Model& model, std::uint64_t seed, const OnProgress& on_progress = {});
+/// Sets only the adapters, so that they change nothing yet: A by the seed, B to 0, magnitudes by
+/// the weights.
+/// collective: over shard and tp, with magnitudes
+void initialize_adapters(Model& model, std::uint64_t seed, const OnProgress& on_progress = {});
 
-/// Fills every parameter from the safetensors of a Hugging Face directory (single or sharded).
+/// Fills every parameter but those of adapters from the safetensors of a Hugging Face directory
+/// (single or sharded).
 ///
 /// Accepts the layout of released checkpoints and the one of transformers 5.x.
 /// errors: Fault::kInput listing all missing, unexpected and mis-shaped tensors by name

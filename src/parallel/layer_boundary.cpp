@@ -150,7 +150,8 @@ at::Tensor anchor_like(const at::Tensor& input) {
 }  // namespace
 
 at::Tensor run_twice(const Unit& unit, const at::Tensor& x, LayerBody body) {
-  const bool has_backward = at::GradMode::is_enabled() && (unit.trainable() || x.requires_grad());
+  const bool has_backward =
+      at::GradMode::is_enabled() && (unit.needs_backward() || x.requires_grad());
   if (!has_backward) return body(x);
   return Rerun::apply(x, anchor_like(x), c10::make_intrusive<Part>(std::move(body)));
 }
@@ -161,7 +162,7 @@ at::Tensor run_part(const Unit& unit, Keep keep, const at::Tensor& x, LayerBody 
 
 at::Tensor run_layer(Unit& unit, Keep keep, const at::Tensor& hidden, LayerBody body) {
   const bool has_backward =
-      at::GradMode::is_enabled() && (unit.trainable() || hidden.requires_grad());
+      at::GradMode::is_enabled() && (unit.needs_backward() || hidden.requires_grad());
   if (!has_backward) {
     const Whole whole(unit);
     unit.prefetch_next();

@@ -10,6 +10,7 @@
 namespace tributary::parallel {
 
 class UnitChain;
+struct AdapterRules;
 
 /// When a unit frees its whole values.
 enum class Release { kAfterForward, kAfterStep };
@@ -25,6 +26,8 @@ struct Layout {
   bool sequence_parallel = false;
   /// Where a pipeline cuts the module; null: every rank of it holds all layers.
   std::shared_ptr<const StageMap> stages;
+  /// Which linear maps have an adapter; null: none has.
+  std::shared_ptr<const AdapterRules> adapters;
   int virtual_stage = 0;  // of the units that are made with this value
 
   [[nodiscard]] const mesh::Group& tp() const { return mesh->tp(); }

@@ -1,5 +1,9 @@
 #include "parallel/linear.h"
 
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
 #include "parallel/split.h"
 #include "parallel/token_exchange.h"
 #include "parallel/weight_queue.h"
@@ -41,12 +45,17 @@ Linear::Linear(Unit& unit, const std::string& name, LinearShape shape)
     : layout_(&unit.layout()),
       cut_(layout_->tp().is_single() ? Cut::kWhole : shape.cut),
       weight_(&unit.declare(name + ".weight", {shape.out, shape.in}, normal(shape.deviation),
-                            split_weight(*layout_, shape))) {
+                            split_weight(*layout_, shape))),
+      adapter_(Adapter::beside(unit, name, *weight_)) {
   if (shape.bias == Bias::kNone) return;
   const bool is_column = cut_ == Cut::kColumns;
   bias_ = &unit.declare(
       name + ".bias", {shape.out}, kZeros,
       is_column ? split_weight(*layout_, shape) : replicated(*layout_, layout_->sequence_parallel));
+}
+
+at::Tensor Linear::map(const at::Tensor& x, const at::Tensor& bias) const {
+  return adapter_ ? (*adapter_)(x, bias) : linear(x, weight_->value, bias, *layout_);
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {
@@ -55,13 +64,13 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
     case Cut::kWhole:
       break;
     case Cut::kColumns:
-      return linear(all_tokens(x, *layout_), weight_->value, bias, *layout_);
+      return map(all_tokens(x, *layout_), bias);
     case Cut::kRows: {
-      const at::Tensor sum = sum_parts(linear(x, weight_->value, {}, *layout_), *layout_);
+      const at::Tensor sum = sum_parts(map(x, {}), *layout_);
       return bias.defined() ? sum + bias : sum;  // once, after the sum
     }
   }
-  return linear(x, weight_->value, bias, *layout_);
+  return map(x, bias);
 }
 
 JoinedLinear::JoinedLinear(Unit& unit, const std::vector<std::string>& names,
@@ -77,9 +86,19 @@ JoinedLinear::JoinedLinear(Unit& unit, const std::vector<std::string>& names,
                                  normal(shape.deviation), splits);
   if (shape.bias == Bias::kZeros)
     bias_ = &unit.declare_joined(with_suffix(names, ".bias"), rows, {}, kZeros, splits);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    adapters_.push_back(Adapter::beside(unit, names[i], *weight_->parts[i]));
+  if (std::ranges::none_of(adapters_, [](const auto& each) { return each.has_value(); }))
+    adapters_.clear();
 }
 
 at::Tensor JoinedLinear::operator()(const at::Tensor& x) const {
+  if (!adapters_.empty()) {
+    const at::Tensor gathered = gather(x);
+    std::vector<at::Tensor> results;
+    for (std::size_t i = 0; i < adapters_.size(); ++i) results.push_back(part(i, gathered));
+    return at::cat(results, 1);
+  }
   return linear(gather(x), weight_->value, bias_ != nullptr ? bias_->value : at::Tensor(),
                 *layout_);
 }
@@ -87,8 +106,9 @@ at::Tensor JoinedLinear::operator()(const at::Tensor& x) const {
 at::Tensor JoinedLinear::gather(const at::Tensor& x) const { return all_tokens(x, *layout_); }
 
 at::Tensor JoinedLinear::part(std::size_t index, const at::Tensor& gathered) const {
-  return linear(gathered, weight_->parts[index]->value,
-                bias_ != nullptr ? bias_->parts[index]->value : at::Tensor(), *layout_);
+  const at::Tensor bias = bias_ != nullptr ? bias_->parts[index]->value : at::Tensor();
+  if (!adapters_.empty() && adapters_[index]) return (*adapters_[index])(gathered, bias);
+  return linear(gathered, weight_->parts[index]->value, bias, *layout_);
 }
 
 }  // namespace tributary::parallel

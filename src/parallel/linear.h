@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "parallel/adapter.h"
 #include "parallel/unit.h"
 
 namespace tributary::parallel {
@@ -50,10 +52,13 @@ class Linear {
   [[nodiscard]] at::Tensor operator()(const at::Tensor& x) const;
 
  private:
+  [[nodiscard]] at::Tensor map(const at::Tensor& x, const at::Tensor& bias) const;
+
   const Layout* layout_;
   Cut cut_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;
+  std::optional<Adapter> adapter_;
 };
 
 /// Several linear maps of the same input as one product: the results lie side by side in each row.
@@ -77,6 +82,7 @@ class JoinedLinear {
   const Layout* layout_;
   JoinedParameters* weight_;
   JoinedParameters* bias_ = nullptr;
+  std::vector<std::optional<Adapter>> adapters_;  // of each map; empty when none has one
 };
 
 }  // namespace tributary::parallel

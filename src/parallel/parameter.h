@@ -16,8 +16,8 @@ namespace tributary::parallel {
 
 /// How a parameter starts when no weights are loaded.
 struct Initializer {
-  enum class Kind { kZeros, kOnes, kNormal } kind = Kind::kZeros;
-  double deviation = 0;  // of kNormal
+  enum class Kind { kZeros, kOnes, kNormal, kUniform } kind = Kind::kZeros;
+  double deviation = 0;  // of kNormal; of kUniform, which lies around 0, the largest one
 };
 
 /// Consecutive entries of one dimension.

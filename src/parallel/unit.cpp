@@ -80,6 +80,14 @@ JoinedParameters& Unit::declare_joined(const std::vector<std::string>& names,
   return joined;
 }
 
+Unit& Unit::adapter() {
+  if (adapter_ != nullptr) return *adapter_;
+  own_adapter_ = std::make_unique<Unit>(module_, name_ + ".adapter", layout_);
+  own_adapter_->is_adapter_ = true;
+  adapter_ = own_adapter_.get();
+  return *adapter_;
+}
+
 at::Tensor Unit::make_leaf(std::int64_t offset, at::IntArrayRef shape) const {
   const std::int64_t elements = count_elements(shape);
   // It has a version counter of its own: gathering again must not count as a change of the value.
@@ -174,9 +182,16 @@ std::vector<PlacedBox> Unit::boxes_of(const Parameter& parameter) const {
   return boxes;
 }
 
+void Unit::set_own_part(const Parameter& parameter, const at::Tensor& local) {
+  const Range own = range_of(parameter);
+  if (own.count == 0) return;
+  const std::int64_t first = shard_begin() + own.first - parameter.offset;
+  shard_value_.narrow(0, own.first, own.count).copy_(local.flatten().narrow(0, first, own.count));
+}
+
 bool Unit::is_direct() const {
-  return values_are_direct_ && gradients_are_direct_ &&
-         (!trainable_ || layout_.mesh->replicate().is_single());
+  return (adapter_ == nullptr || adapter_->is_direct()) && values_are_direct_ &&
+         gradients_are_direct_ && (!trainable_ || layout_.mesh->replicate().is_single());
 }
 
 at::Tensor Unit::gradient_of(const Parameter& parameter) const {
@@ -197,6 +212,7 @@ void Unit::prefetch_previous() {
 }
 
 void Unit::start_gather() {
+  if (adapter_ != nullptr) adapter_->start_gather();
   if (values_are_direct_ || is_whole_ || gathering_.is_under_way()) return;
   fill_hollow(whole_value_, *layout_.chain);
   const at::Tensor part = shard_value_.device() == whole_value_.device()
@@ -207,6 +223,7 @@ void Unit::start_gather() {
 }
 
 void Unit::acquire() {
+  if (adapter_ != nullptr) adapter_->acquire();
   ++holders_;
   if (values_are_direct_ || is_whole_) return;
   start_gather();
@@ -215,6 +232,7 @@ void Unit::acquire() {
 }
 
 void Unit::release() {
+  if (adapter_ != nullptr) adapter_->release();
   --holders_;
   TRIB_CHECK(holders_ >= 0, .what = "parallel: unit released more often than acquired",
              .where = name_);
@@ -230,8 +248,18 @@ void Unit::discard() {
   is_whole_ = false;
 }
 
+void Unit::expect_backward() {
+  if (adapter_ != nullptr) adapter_->expect_backward();
+  ++backwards_due_;
+}
+
 void Unit::begin_backward() {
   acquire();
+  begin_gradient();
+}
+
+void Unit::begin_gradient() {
+  if (adapter_ != nullptr) adapter_->begin_gradient();
   if (gradients_are_direct_) return;
   finish_reduction();  // of an earlier microbatch: a tied head comes first and its unit last
   if (has_whole_gradient_) return;
@@ -247,6 +275,7 @@ void Unit::end_backward() {
 }
 
 void Unit::end_gradient() {
+  if (adapter_ != nullptr) adapter_->end_gradient();
   --backwards_due_;
   if (!trainable_ || backwards_due_ > 0 || !layout_.chain) return;
   const bool is_last = layout_.chain->is_in_last_backward(layout_.virtual_stage);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -39,6 +40,16 @@ class Unit {
                                    const std::vector<std::int64_t>& tail, Initializer initializer,
                                    const std::vector<Split>& splits = {});
 
+  /// The unit of the adapters beside this one's linear maps, made at the first call; only before
+  /// materialize. It is gathered, reduced and released with this one, whose parameters are then
+  /// frozen.
+  [[nodiscard]] Unit& adapter();
+  [[nodiscard]] bool has_adapter() const { return adapter_ != nullptr; }
+  [[nodiscard]] bool is_adapter() const { return is_adapter_; }
+  /// Gives the unit of the adapters to the list of all units, which outlives this one; null when
+  /// there is none.
+  [[nodiscard]] std::unique_ptr<Unit> give_adapter() { return std::move(own_adapter_); }
+
   /// Allocates the shard and, when trainable, its gradient (zeros). Values are not initialised. Of
   /// a unit of another pipeline stage this rank knows the parameters and holds nothing.
   ///
@@ -50,6 +61,10 @@ class Unit {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const Layout& layout() const { return layout_; }
   [[nodiscard]] bool trainable() const { return trainable_; }
+  /// Whether its parameters or those of adapters beside them get gradients.
+  [[nodiscard]] bool needs_backward() const {
+    return trainable_ || (adapter_ != nullptr && adapter_->trainable_);
+  }
   [[nodiscard]] bool is_here() const { return layout_.is_here(); }
   [[nodiscard]] const std::vector<std::unique_ptr<Parameter>>& parameters() const {
     return parameters_;
@@ -64,6 +79,8 @@ class Unit {
   [[nodiscard]] Range range_of(const Parameter& parameter) const;
   /// These elements as boxes of the whole parameter; `first` counts within the shard.
   [[nodiscard]] std::vector<PlacedBox> boxes_of(const Parameter& parameter) const;
+  /// Puts this rank's elements of a local part into the shard. shape: local as local_shape()
+  void set_own_part(const Parameter& parameter, const at::Tensor& local);
   /// The part of the gradient that belongs to a parameter, in its local shape; undefined when
   /// frozen. Only where the shard is the whole.
   [[nodiscard]] at::Tensor gradient_of(const Parameter& parameter) const;
@@ -83,7 +100,7 @@ class Unit {
   [[nodiscard]] bool is_direct() const;
 
   // Gradients, called by the layer boundary.
-  void expect_backward() { ++backwards_due_; }
+  void expect_backward();
   [[nodiscard]] bool expects_backward() const { return backwards_due_ > 0; }
   /// Makes the values whole, and a gradient to add to: zeros at the first use of a microbatch.
   void begin_backward();
@@ -101,6 +118,8 @@ class Unit {
   void clear_gradient();
 
  private:
+  /// A gradient to add to: zeros at the first use of a microbatch.
+  void begin_gradient();
   [[nodiscard]] at::Tensor make_leaf(std::int64_t offset, at::IntArrayRef shape) const;
   [[nodiscard]] std::int64_t assign_offsets(std::int64_t step);
   void materialize_elsewhere(const at::TensorOptions& options, at::ScalarType gradient_dtype);
@@ -110,7 +129,10 @@ class Unit {
   std::string module_;
   std::string name_;
   Layout layout_;
-  std::size_t place_ = 0;  // in the chain
+  std::size_t place_ = 0;              // in the chain
+  std::unique_ptr<Unit> own_adapter_;  // until it is given away
+  Unit* adapter_ = nullptr;
+  bool is_adapter_ = false;
   bool trainable_ = false;
   bool values_are_direct_ = true;
   bool gradients_are_direct_ = true;

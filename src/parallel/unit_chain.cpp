@@ -25,19 +25,24 @@ void UnitChain::prefetch_after(std::size_t place) {
   // A tied head uses the embedding's unit a second time, after the units that follow it.
   if (place < pass_first_ || (forward_at_ && place < *forward_at_)) return;
   forward_at_ = place;
-  const std::size_t end = std::min(pass_end_.value_or(units_.size()),
-                                   place + 1 + static_cast<std::size_t>(options_.prefetch));
-  for (std::size_t i = place + 1; i < end; ++i) units_[i]->start_gather();
+  const std::size_t end = pass_end_.value_or(units_.size());
+  int ahead = 0;
+  for (std::size_t i = place + 1; i < end && ahead < options_.prefetch; ++i) {
+    if (units_[i]->is_adapter()) continue;  // it is gathered with the unit before
+    units_[i]->start_gather();
+    ++ahead;
+  }
 }
 
 void UnitChain::prefetch_before(std::size_t place) {
   // Backward of a tied head comes before that of the last unit.
-  const std::size_t end = pass_end_.value_or(units_.size());
+  std::size_t end = pass_end_.value_or(units_.size());
+  while (end > place + 1 && units_[end - 1]->is_adapter()) --end;
   if (place < pass_first_ || (backward_at_ ? place > *backward_at_ : place + 1 != end)) return;
   backward_at_ = place;
   int ahead = 0;
   for (std::size_t i = place; i-- > pass_first_ && ahead < options_.prefetch;) {
-    if (!units_[i]->expects_backward()) continue;
+    if (units_[i]->is_adapter() || !units_[i]->expects_backward()) continue;
     units_[i]->start_gather();
     ++ahead;
   }

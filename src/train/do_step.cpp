@@ -50,7 +50,8 @@ TrainFlops work_of(const Session& session, const std::vector<SampleShape>& shape
   for (const SampleShape& shape : shapes)
     add_work(forward, count_forward(session.model_config, shape));
   const config::ModelSection& model = session.config.model;
-  return count_training(forward, model.freeze, config::run_again(model.recompute, model.offload));
+  return count_training(forward, model.freeze, config::run_again(model.recompute, model.offload),
+                        session.adapters);
 }
 
 /// The work of this rank in the step.

@@ -104,7 +104,7 @@ double write_environment(const RunDirectory& run, const TrainRequest& request,
   environment["parameters"] = need.count_parameters();
   for (const ModuleSize& module : need.modules)
     environment["modules"].push_back(
-        {{"name", module.name}, {"parameters", module.parameters}, {"trained", module.trains}});
+        {{"name", module.name}, {"parameters", module.parameters}, {"trained", module.trains()}});
   environment["training_records"] = session.loader->records();
   environment["held_out_records"] = count_held_out(session);
   write_run_file(run, "environment.json", environment.dump(2) + "\n");

@@ -120,7 +120,7 @@ TEST(ReadRunConfig, FindsAKeyThatStandsInAnotherSection) {
               AllOf(HasSubstr("command line \"run.learning_rat\""),
                     HasSubstr("did you mean optimizer.learning_rate?")));
   EXPECT_THAT(refusal_of(kMinimalRun + "zzzzzzzzzz: 1\n"),
-              HasSubstr("the sections are run model data"));
+              HasSubstr("the sections are run model adapter data"));
 }
 
 TEST(ReadRunConfig, InterleavedHasTwoVirtualStagesUnlessSet) {
@@ -249,6 +249,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "batch.correct_costs", "correct_costs true on cuda"}},
         BadText{kMinimalRun + "batch: {packing: level, microbatches: 4, balance: none}",
                 {"packing level needs batch.balance", "batch.packing", "lpt"}},
+        BadText{kMinimalRun + "adapter: {rank: 4}\n", {"keys of the adapter have no effect"}},
+        BadText{kMinimalRun + "adapter: {kind: lora, targets: []}\n", {"adapter has no target"}},
+        BadText{kMinimalRun + "adapter: {kind: dora}\nbatch: {costs: a.json}\n",
+                {"profiles hold no times of adapters"}},
         BadText{kMinimalRun + "schedule: {decay_steps: 5}\n", {"decay steps have no effect"}},
         BadText{kMinimalRun + "schedule: {decay: warmup_stable_decay}\n",
                 {"decay steps are missing"}},

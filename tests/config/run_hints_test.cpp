@@ -79,7 +79,7 @@ TEST(ReadRunConfig, AnswersNamesOfOtherTrainers) {
       {"optimizer.lr", "fix: write optimizer.learning_rate"},
       {"optimizer.name", "AdamW is the one optimizer"},
       {"num_train_epochs", "run.epochs, in place of run.steps"},
-      {"model.lora_alpha", "without LoRA"},
+      {"model.lora_alpha", "adapter.alpha"},
       {"data.truncation", "data.too_long: drop, truncate or refuse"},
       {"data.template", "the tokenizer says which chat is written"},
       {"run.num_epochs", "run.epochs, in place of run.steps"},
@@ -90,7 +90,7 @@ TEST(ReadRunConfig, AnswersNamesOfOtherTrainers) {
       {"batch.global_batch_size", "batch.global_samples"},
       {"torch_dtype", "model.dtype"},
       {"per_device_train_batch_size", "batch.capacity_tokens"},
-      {"model.lora", "without LoRA"}};
+      {"model.lora", "adapter.kind: lora or dora"}};
   for (const auto& [key, advice] : answers)
     EXPECT_THAT(refusal_of(kMinimalRun, {key + "=1"}),
                 AllOf(HasSubstr("unknown key"), HasSubstr(advice)));

@@ -113,6 +113,12 @@ RunConfig random_config(std::mt19937_64& random) {
     if (config.batch.balance == Balance::kNone) config.batch.balance = Balance::kLpt;
   }
   config.batch.correct_costs = false;  // only on a CPU
+  if (below(2) == 1) config.model.adapter = {};
+  if (config.model.adapter.kind == AdapterKind::kNone) config.model.adapter = {};
+  if (config.model.has_adapters()) {
+    config.model.adapter.targets = {"q_proj"};
+    config.batch.costs.clear();
+  }
   config.parallel.heartbeat_seconds = config.parallel.lost_after_seconds / 2;
   config.run.name = "name";
   config.run.device = below(2) == 1 ? "cuda:3" : "cuda";

@@ -83,6 +83,19 @@ TEST(CountTraining, CountsFrozenModulesByWhatTheirBackwardDoes) {
   EXPECT_DOUBLE_EQ(count_training(forward, {}, {}).causal, 3 * (1111 + 5000));
 }
 
+TEST(CountTraining, CountsAdaptersBesideFrozenWeights) {
+  const ForwardFlops forward{
+      {.module = "vision", .linear = 1000, .attention = 10},
+      {.module = "backbone", .linear = 50000, .outside_layers = 10000, .is_causal = true}};
+  const AdapterWork adapters{.trains_alone = true, .shares = {{"backbone", 0.01}}};
+  const auto train = [&](std::vector<std::string> frozen) {
+    return count_training(forward, frozen, {}, adapters).full;
+  };
+  // The weights take a forward and the gradient of their input, adapters both gradients.
+  EXPECT_DOUBLE_EQ(train({"vision"}), 1010 + 2 * 50000 + 3 * 400);
+  EXPECT_DOUBLE_EQ(train({}), 2 * 1000 + 3 * 10 + 2 * 50000 + 3 * 400);
+}
+
 TEST(CountTraining, CountsRecomputeAsHardwareWorkAlone) {
   const ForwardFlops forward{
       {.module = "vision", .linear = 1000, .outside_layers = 1, .mlp = 600, .attention = 100},

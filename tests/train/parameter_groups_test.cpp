@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/name_pattern.h"
 
 namespace tributary::train {
 namespace {

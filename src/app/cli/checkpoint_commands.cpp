@@ -25,9 +25,12 @@ Run declare_checkpoint_verify(Verb& verb) {
 Run declare_checkpoint_export(Verb& verb) {
   const auto options = std::make_shared<CheckpointOptions>();
   verb.positional("PATH", options->checkpoint, "checkpoint, or run: its newest");
-  verb.required("-o,--output", options->output, "Hugging Face directory to make");
+  verb.required("-o,--output", options->output, "Hugging Face or PEFT directory to make");
   verb.option("--model", options->model,
               "directory with config.json and tokenizer (default: the run's model.path)");
+  verb.flag("--merged", options->merged,
+            "of a run with adapters: whole weights with the adapters added, in place of an adapter "
+            "that PEFT loads");
   verb.example("tributary checkpoint export runs/demo -o demo_model_trained");
   return [options] { return load_engine().export_checkpoint(*options); };
 }

@@ -18,6 +18,9 @@ Run declare_forward(Verb& verb) {
                 "labels: the mean over all targets; all in f32");
   verb.flag("--gradients", options->gradients,
             "Also write the gradient of every parameter under its checkpoint name");
+  verb.option("--adapter", options->adapter,
+              "PEFT directory of an adapter over the model: gradients are then those of its "
+              "parameters alone");
   verb.option("--mrope", options->mrope,
               "Positions of clips where they are derived: hf5 (transformers 5.9 to 5.17) or "
               "official");

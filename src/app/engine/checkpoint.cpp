@@ -156,8 +156,12 @@ ExitCode export_checkpoint(const CheckpointOptions& options) {
   TRIB_REQUIRE(!options.output.empty(), .what = "app: export needs a directory",
                .where = "--output", .fix = "give -o DIR");
   const std::string path = train::find_checkpoint(options.checkpoint);
-  train::export_checkpoint(path, options.model, options.output);
-  std::cout << options.output << ": the model of " << path << ", for transformers and Tributary\n";
+  const train::Exported exported =
+      train::export_checkpoint(path, options.model, options.output, options.merged);
+  std::cout << options.output << ": the "
+            << (exported == train::Exported::kAdapter ? "adapter of " : "model of ") << path
+            << (exported == train::Exported::kAdapter ? ", for PEFT and adapter.path\n"
+                                                      : ", for transformers and Tributary\n");
   return ExitCode::kDone;
 }
 

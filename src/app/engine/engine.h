@@ -23,9 +23,10 @@ struct TrainOptions {
 };
 
 struct ForwardOptions {
-  std::string model;   // Hugging Face directory
-  std::string inputs;  // safetensors
-  std::string output;  // safetensors
+  std::string model;    // Hugging Face directory
+  std::string inputs;   // safetensors
+  std::string output;   // safetensors
+  std::string adapter;  // directory of a PEFT adapter over the model; empty: none
   bool gradients = false;
   std::string mrope = "hf5";  // how positions are derived where the inputs have none: hf5, official
   std::string device = "cpu";  // as run.device
@@ -54,6 +55,7 @@ struct CheckpointOptions {
   std::string checkpoint;  // step directory, or a run, which means its newest
   std::string model;       // for export: directory with config.json; empty: the run's
   std::string output;      // for export
+  bool merged = false;     // for export: weights with the adapters added
   bool json = false;
 };
 

@@ -10,6 +10,7 @@
 #include "mesh/device.h"
 #include "model/model.h"
 #include "model/processed_batch.h"
+#include "model/weights/peft_adapter.h"
 #include "model/weights/stored_tensors.h"
 #include "ops/to_device.h"
 
@@ -32,7 +33,7 @@ at::Tensor spread_logits(const at::Tensor& logits, const model::ProcessedBatch& 
 void add_gradients(const model::Model& model, std::map<std::string, at::Tensor>& outputs) {
   for (const auto& unit : model.units())
     for (const auto& parameter : unit->parameters())
-      outputs[parameter->name] = unit->gradient_of(*parameter);
+      if (unit->trainable()) outputs[parameter->name] = unit->gradient_of(*parameter);
 }
 
 }  // namespace
@@ -51,10 +52,15 @@ ExitCode run_forward(const ForwardOptions& options) {
                .fix = "add labels or leave --gradients out");
 
   const at::Device device = mesh::open_device(options.device, /*local_rank=*/0);
-  const std::unique_ptr<model::Model> model = model::make_model(config);
+  config::ModelSection section;
+  section.adapter.path = options.adapter;
+  section.adapter = model::read_peft_section(section.adapter, config.family);
+  const std::unique_ptr<model::Model> model =
+      model::make_model(config, model::one_rank_layout(section));
   for (const auto& unit : model->units())
-    unit->materialize(device, at::kFloat, /*trainable=*/options.gradients);
+    unit->materialize(device, at::kFloat, options.gradients && model::trains(section, *unit));
   model::load_weights(*model, options.model);
+  if (section.has_adapters()) model::load_peft_adapter(*model, options.adapter);
 
   for (auto& [modality, media] : batch.pack.media)
     if (media.rows.defined()) media.rows = ops::to_device(media.rows, device);

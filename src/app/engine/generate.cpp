@@ -41,8 +41,8 @@ struct Answerer {
   std::string checkpoint;  // empty: the weights are in `directory`
   std::string system_prompt = config::DataSection().system_prompt;
   std::optional<data::PixelLimits> limits;
-  config::MropeMode mrope = config::ModelSection().mrope;
-  bool is_bf16 = false;  // trained, or stored, as bf16
+  config::ModelSection section = {};  // how positions run, and adapters
+  bool is_bf16 = false;               // trained, or stored, as bf16
 };
 
 /// The dtypes other than f32 in a directory of weights.
@@ -78,7 +78,7 @@ Answerer find_answerer(const std::string& path) {
   answerer.directory = facts.model_directory;
   answerer.system_prompt = run.data.system_prompt;
   answerer.limits = data::PixelLimits{.least = run.data.min_pixels, .most = run.data.max_pixels};
-  answerer.mrope = run.model.mrope;
+  answerer.section = run.model;
   answerer.is_bf16 = run.model.dtype == config::Dtype::kBfloat16;
   return answerer;
 }
@@ -95,7 +95,8 @@ void say_converted(const std::string& where, const std::set<StoredDtype>& types,
 std::unique_ptr<model::Model> load_model(const Answerer& answerer,
                                          const config::ModelConfig& config, at::Device device) {
   const at::ScalarType dtype = answerer.is_bf16 && !device.is_cpu() ? at::kBFloat16 : at::kFloat;
-  std::unique_ptr<model::Model> model = model::make_model(config);
+  std::unique_ptr<model::Model> model =
+      model::make_model(config, model::one_rank_layout(answerer.section));
   std::vector<train::NamedTensor> tensors;
   for (const auto& unit : model->units()) {
     unit->materialize(device, dtype, /*trainable=*/false);
@@ -235,8 +236,8 @@ ExitCode run_generate(const GenerateOptions& options) {
       tokenizer, {.system_prompt = config::system_prompt_of(
                       config.family, options.system.value_or(answerer.system_prompt))});
   const std::vector<data::PatchedItem> items = patch_images(options, answerer, config);
-  model::PackedBatch prompt =
-      make_pack(encode_prompt(chat, options.prompt, items, config), items, config, answerer.mrope);
+  model::PackedBatch prompt = make_pack(encode_prompt(chat, options.prompt, items, config), items,
+                                        config, answerer.section.mrope);
   require_room(prompt.cu_seqlens.back(), options.max_new_tokens, config);
 
   const at::Device device = mesh::open_device(options.device, /*local_rank=*/0);

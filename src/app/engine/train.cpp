@@ -17,6 +17,7 @@
 #include "cost/layer_cost.h"
 #include "model/model.h"
 #include "train/dry_run.h"
+#include "train/start/session.h"
 
 namespace tributary::app {
 namespace {
@@ -149,8 +150,8 @@ TrainOutcome run_train(const TrainOptions& options) {
                .found = escaped(options.fallback), .expected = "previous");
   std::vector<train::TrainRequest> stages;
   for (const config::RunConfig& each : config::stage_configs(options.config, options.overrides)) {
-    const config::RunConfig config = config::apply_plan(each);
-    check_stage(config, stages.empty(), options);
+    check_stage(each, stages.empty(), options);
+    const config::RunConfig config = config::apply_plan(train::resolve_adapter(each));
     stages.push_back(request_of(config, options));
   }
   if (options.dry_run) {

@@ -27,6 +27,10 @@ config::RunConfig take_run_config(PlanOptions& options) {
                .expected = str("a directory with a config.json, or a module graph, at ",
                                std::filesystem::absolute(run.model.path).string()),
                .fix = "its paths are seen from the current folder: run there, or give a whole one");
+  TRIB_REQUIRE(!run.model.has_adapters() && run.model.adapter.path.empty(),
+               .what = "app: costs of adapters are not known",
+               .where = options.model.text + " adapter.kind", .expected = "none",
+               .fix = "leave the section adapter out to plan the training of all weights");
   options.model.text = run.model.path;
   if (options.global_samples == 0) options.global_samples = run.batch.global_samples;
   if (options.tokens == 0) options.tokens = run.batch.capacity_tokens.count;

@@ -65,7 +65,9 @@ void set_places(const Plan& plan, ParallelSection& parallel) {
 }
 
 void set_module(const ModulePlan& module, RunConfig& config) {
-  if (module.train == TrainMode::kFrozen) config.model.freeze.push_back(module.name);
+  if (module.train == TrainMode::kFrozen &&
+      std::ranges::find(config.model.freeze, module.name) == config.model.freeze.end())
+    config.model.freeze.push_back(module.name);
   if (module.recompute != RecomputePlan::kNone)
     config.model.recompute.push_back({module.name, module.recompute});
 }
@@ -79,7 +81,8 @@ RunConfig apply_plan(RunConfig config) {
 
 RunConfig apply_plan(const Plan& plan, const std::string& where, RunConfig config) {
   Problems problems;
-  for (ErrorParts& limit : trainer_limits(plan, where)) problems.add(std::move(limit));
+  for (ErrorParts& limit : trainer_limits(plan, where, config.model.has_adapters()))
+    problems.add(std::move(limit));
   if (config.batch.correct_costs && plan.batch.balance == Balance::kNone)
     problems.add({.what = "train: batch.correct_costs has no effect on a plan without balancing",
                   .where = str(where, " batch.balance"),
@@ -94,7 +97,8 @@ RunConfig apply_plan(const Plan& plan, const std::string& where, RunConfig confi
   parallel.virtual_stages =
       std::max<std::int64_t>(1, std::ssize(backbone->stages) / backbone->mesh.pp);
   parallel.offload = backbone->offload;
-  config.model.freeze.clear();
+  // Of a run with adapters, modules without one stay frozen.
+  if (!config.model.has_adapters()) config.model.freeze.clear();
   config.model.recompute.clear();
   config.model.offload.clear();
   for (const ModulePlan& module : plan.modules) set_module(module, config);

@@ -152,8 +152,9 @@ struct PipelineSection {
 [[nodiscard]] RunConfig apply_plan(const Plan& plan, const std::string& where, RunConfig config);
 
 /// Lists the parts of a plan that the trainer cannot run, each with its key path, whatever the
-/// model; apply_plan refuses a plan that has some.
-[[nodiscard]] std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where);
+/// model; apply_plan refuses a plan that has some. Only a run with adapters trains `lora`.
+[[nodiscard]] std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where,
+                                                     bool has_adapters = false);
 
 /// Checks that `train` runs a plan of a model with a run configuration: what the trainer can do,
 /// the keys beside the plan, degrees that divide the model, and its modules, edges and layers. The

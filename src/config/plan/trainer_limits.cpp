@@ -37,8 +37,11 @@ std::string joined(const std::vector<std::string>& names) {
 /// Gathers the parts of a plan that the trainer cannot run, whatever the model.
 class Limits {
  public:
-  Limits(const Plan& plan, const std::string& where)
-      : plan_(plan), where_(where), backbone_(*plan.find(kBackboneModule)) {}
+  Limits(const Plan& plan, const std::string& where, bool has_adapters)
+      : plan_(plan),
+        where_(where),
+        backbone_(*plan.find(kBackboneModule)),
+        has_adapters_(has_adapters) {}
 
   std::vector<ErrorParts> list() {
     check_ranks();
@@ -72,7 +75,8 @@ class Limits {
   }
 
   void check_module(const ModulePlan& module) {
-    require(module.train != TrainMode::kLora, module.name, "train", "lora", "full or frozen");
+    require(has_adapters_ || module.train != TrainMode::kLora, module.name, "train", "lora",
+            "full or frozen");
     require(module.share_percent == 100, module.name, "share_percent", str(module.share_percent),
             "100");
     require(module.offload == backbone_.offload, module.name, "offload", "another value",
@@ -109,6 +113,7 @@ class Limits {
   const Plan& plan_;
   const std::string& where_;
   const ModulePlan& backbone_;
+  bool has_adapters_;
   std::vector<ErrorParts> limits_ = {};
 };
 
@@ -127,11 +132,12 @@ void check_any_trains(const Plan& plan, const ModelConfig& model, const std::str
 
 }  // namespace
 
-std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where) {
+std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where,
+                                       bool has_adapters) {
   if (plan.find(kBackboneModule) == nullptr)
     return {
         {.what = "train: plan has no backbone", .where = where, .expected = "modules.backbone"}};
-  return Limits(plan, where).list();
+  return Limits(plan, where, has_adapters).list();
 }
 
 void check_trains(const Plan& plan, const std::string& where, const RunConfig& run,

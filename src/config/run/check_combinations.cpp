@@ -116,6 +116,23 @@ void check_model(const RunConfig& config, Checker& check) {
                  .expected = "at least one module that trains"});
 }
 
+void check_adapter(const RunConfig& config, Checker& check) {
+  const AdapterSection& adapter = config.model.adapter;
+  const bool is_used = adapter.kind != AdapterKind::kNone || !adapter.path.empty();
+  check.require(is_used || adapter == AdapterSection(), "adapter.kind",
+                {.what = "config: keys of the adapter have no effect",
+                 .found = "kind none, and other keys of the section",
+                 .expected = "lora or dora, or no such section"});
+  check.require(!adapter.targets.empty(), "adapter.targets",
+                {.what = "config: adapter has no target",
+                 .found = "[]",
+                 .expected = "all-linear, or names of linear maps"});
+  check.require(!is_used || config.batch.costs.empty(), "batch.costs",
+                {.what = "config: profiles hold no times of adapters",
+                 .found = escaped(config.batch.costs),
+                 .expected = "no batch.costs beside an adapter: balancing counts FLOPs"});
+}
+
 void check_sources(const RunConfig& config, Checker& check) {
   std::set<std::string> names;
   for (std::size_t i = 0; i < config.data.sources.size(); ++i) {
@@ -328,6 +345,7 @@ void check_combinations(const RunConfig& config, const KeyPlaces& places, Proble
   Checker check(places, problems);
   check_run(config, check);
   check_model(config, check);
+  check_adapter(config, check);
   check_data(config, check);
   check_schedule(config, check);
   check_groups(config, check);

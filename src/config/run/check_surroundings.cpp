@@ -127,6 +127,9 @@ void check_surroundings(const RunConfig& config) {
   Problems problems;
   Surroundings check(problems);
   check_model(config.model, check);
+  if (!config.model.adapter.path.empty())
+    (void)check.require_folder("adapter.path", config.model.adapter.path,
+                               "it names a directory that PEFT has written");
   if (!config.batch.costs.empty())
     check.require_file("batch.costs", config.batch.costs, "measure one: tributary profile");
   for (std::size_t i = 0; i < config.data.sources.size(); ++i) {

@@ -19,18 +19,22 @@ constexpr std::string_view kAccumulation =
 constexpr std::string_view kAdamW = "nothing: AdamW is the one optimizer";
 constexpr std::string_view kCutoff = "data.max_tokens, or batch.capacity_tokens";
 constexpr std::string_view kTooLong = "data.too_long: drop, truncate or refuse";
-constexpr std::string_view kLora = "model.freeze: modules train whole or not at all, without LoRA";
+constexpr std::string_view kLora = "adapter.kind: lora or dora";
+constexpr std::string_view kQuantized = "nothing: frozen weights are not quantized";
 
 constexpr PeerName kPeerNames[]{
-    {"adapter", kLora},
-    {"lora_alpha", kLora},
-    {"lora_r", kLora},
-    {"lora_target", kLora},
-    {"lora_target_modules", kLora},
+    {"lora_alpha", "adapter.alpha"},
+    {"lora_r", "adapter.rank"},
+    {"lora_target", "adapter.targets"},
+    {"lora_target_modules", "adapter.targets"},
+    {"target_modules", "adapter.targets"},
+    {"lora_dropout", "nothing: adapters train without dropout"},
+    {"use_dora", "adapter.kind: dora"},
+    {"use_rslora", "adapter.rslora"},
     {"tuner_type", kLora},
-    {"load_in_4bit", kLora},
-    {"load_in_8bit", kLora},
-    {"quantization_bit", kLora},
+    {"load_in_4bit", kQuantized},
+    {"load_in_8bit", kQuantized},
+    {"quantization_bit", kQuantized},
     {"lr", "optimizer.learning_rate"},
     {"weight_decay_rate", "optimizer.weight_decay"},
     {"adam_beta1", "optimizer.beta1"},
@@ -61,7 +65,7 @@ constexpr PeerName kPeerNames[]{
     {"freeze_vision_tower", "model.freeze: [vision]"},
     {"freeze_vit", "model.freeze: [vision]"},
     {"lora", kLora},
-    {"lora_rank", kLora},
+    {"lora_rank", "adapter.rank"},
     {"finetuning_type", kLora},
     {"dataset", "data.sources, a list with name and path"},
     {"dataset_dir", "data.sources.0.path"},

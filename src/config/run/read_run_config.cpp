@@ -27,6 +27,7 @@ void expand_home(RunConfig& config, const KeyPlaces& places, Problems& problems)
   };
   expand("run.dir", config.run.dir);
   expand("model.path", config.model.path);
+  expand("adapter.path", config.model.adapter.path);
   expand("parallel.plan", config.parallel.plan);
   expand("batch.costs", config.batch.costs);
   for (std::size_t i = 0; i < config.data.sources.size(); ++i) {

@@ -15,6 +15,7 @@ enum class Weights { kRandom, kPretrained, kCheckpoint };
 enum class MropeMode { kOfficial, kHf5 };
 enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
+enum class AdapterKind { kNone, kLora, kDora };
 enum class Bind { kAuto, kCores, kNone };
 enum class Deterministic { kAuto, kYes, kNo };
 enum class Collectives { kDevice, kHost };
@@ -52,6 +53,18 @@ struct RunSection {
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };
 
+/// Low-rank adapters beside frozen linear maps (config/run/adapter.h).
+struct AdapterSection {
+  AdapterKind kind = AdapterKind::kNone;
+  std::int64_t rank = 8;
+  double alpha = 8;                                   // the change is scaled by alpha / rank
+  bool rslora = false;                                // by alpha / sqrt(rank) instead
+  std::vector<std::string> targets = {"all-linear"};  // kAllLinear, ends of names, or patterns
+  std::string path = {};  // a PEFT adapter that gives all of the above and the first values
+
+  friend bool operator==(const AdapterSection&, const AdapterSection&) = default;
+};
+
 struct ModelSection {
   std::string path;  // directory with config.json, tokenizer.json and, if pretrained, safetensors
   Weights weights = Weights::kRandom;
@@ -61,7 +74,9 @@ struct ModelSection {
   std::vector<ModuleRecompute> recompute;
   std::vector<std::string> offload;  // modules that run again from inputs in host memory
   MropeMode mrope = MropeMode::kOfficial;
+  AdapterSection adapter = {};  // the section `adapter`
 
+  [[nodiscard]] bool has_adapters() const { return adapter.kind != AdapterKind::kNone; }
   friend bool operator==(const ModelSection&, const ModelSection&) = default;
 };
 

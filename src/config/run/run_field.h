@@ -73,6 +73,11 @@ inline const std::vector<std::string>& names_of<WeighBy>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<AdapterKind>() {
+  static const std::vector<std::string> names{"none", "lora", "dora"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<Bind>() {
   static const std::vector<std::string> names{"auto", "cores", "none"};
   return names;

@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/file/new_directory.h"
 #include "core/file/weight_directory.h"
 #include "core/json.h"
-#include "core/log.h"
 
 namespace tributary {
 namespace {
@@ -55,12 +54,6 @@ std::string shard_name(std::size_t shard, std::size_t shards) {
   return name.data();
 }
 
-void write_file(FileSystem& files, const std::string& path, std::string_view text) {
-  OutputFile out(files, path);
-  out.append(text);
-  out.sync();
-}
-
 void write_weights(FileSystem& files, const HuggingFaceExport& content, const std::string& target) {
   const auto shards = split_into_shards(content.tensors, content.max_shard_bytes);
   nlohmann::json weight_map = nlohmann::json::object();
@@ -77,7 +70,7 @@ void write_weights(FileSystem& files, const HuggingFaceExport& content, const st
   }
   if (shards.size() == 1) return;
   const nlohmann::json index{{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
-  write_file(files, target + "/model.safetensors.index.json", index.dump(2) + "\n");
+  write_text_file(files, target + "/model.safetensors.index.json", index.dump(2) + "\n");
 }
 
 /// The name in transformers of the type that all tensors have; empty when they differ.
@@ -125,7 +118,7 @@ void copy_companions(FileSystem& files, const HuggingFaceExport& content,
     std::string text = read_text_file(files, from, kMaxCompanionBytes);
     if (std::string_view(name) == "config.json")
       text = with_weight_type(text, from, transformers_type(content.tensors));
-    write_file(files, target + "/" + name, text);
+    write_text_file(files, target + "/" + name, text);
   }
 }
 
@@ -143,43 +136,20 @@ void write_chat_template(FileSystem& files, const HuggingFaceExport& content,
   const nlohmann::json config = parse_json(read_text_file(files, from, kMaxCompanionBytes), from);
   const auto found = config.is_object() ? config.find("chat_template") : config.end();
   if (found != config.end() && found->is_string())
-    write_file(files, target + "/chat_template.jinja", found->get<std::string>());
-}
-
-void discard(FileSystem& files, const std::string& path) {
-  try {
-    if (exists(files, path)) remove_tree(files, path);
-  } catch (const Error& error) {
-    log_warning(str("export: an unfinished directory stays behind: ", error.what()));
-  }
+    write_text_file(files, target + "/chat_template.jinja", found->get<std::string>());
 }
 
 }  // namespace
 
 void write_hugging_face_directory(FileSystem& files, const HuggingFaceExport& content) {
-  const std::string target = plain_directory(content.directory);
-  TRIB_REQUIRE(!exists(files, target), .what = "export: the directory exists already",
-               .where = target, .fix = "remove it or choose another one");
   TRIB_REQUIRE(exists(files, content.source_directory + "/config.json"),
                .what = "export: the model directory has no config.json",
                .where = content.source_directory);
-  const std::filesystem::path above = std::filesystem::path(target).parent_path();
-  const std::string parent = above.empty() ? std::string(".") : above.string();
-  make_directories(files, parent);
-  const std::string part = target + ".tmp-export";
-  discard(files, part);
-  try {
-    make_directories(files, part);
+  write_new_directory(files, content.directory, [&](const std::string& part) {
     write_weights(files, content, part);
     copy_companions(files, content, part);
     write_chat_template(files, content, part);
-    sync_directory(files, part);
-    rename_path(files, part, target);
-    sync_directory(files, parent);
-  } catch (...) {
-    discard(files, part);
-    throw;
-  }
+  });
 }
 
 }  // namespace tributary

@@ -51,6 +51,7 @@ class EncoderBlock {
   /// `prefix` begins the names of its parameters: visual.blocks.3.
   EncoderBlock(const BlockStyle& style, const std::string& prefix, parallel::Unit& unit);
 
+  [[nodiscard]] bool needs_backward() const { return unit_.needs_backward(); }
   [[nodiscard]] int stage() const { return unit_.layout().virtual_stage; }
   /// shape: hidden [rows, width] -> returns the same. `owner` keeps what `context` refers to.
   /// dtype: that of the parameters; rotary angles in f32

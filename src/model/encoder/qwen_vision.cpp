@@ -185,7 +185,9 @@ at::Tensor QwenVision::embed_patches(const at::Tensor& rows, std::span<const Gri
 at::Tensor QwenVision::run_tower(int stage, const at::Tensor& input, std::span<const Grid> items) {
   const std::shared_ptr<const PatchLayout> layout = layout_of(items, input.device());
   // Nothing before the pixels trains, so a frozen tower needs no graph at all.
-  const bool trains_vision = patch_embedding_->unit().trainable();
+  const bool trains_vision =
+      patch_embedding_->unit().trainable() ||
+      std::ranges::any_of(blocks_, [](const auto& block) { return block->needs_backward(); });
   const at::AutoGradMode mode(at::GradMode::is_enabled() && trains_vision);
   std::vector<at::Tensor> levels;  // the last one, then those of the middle
   if (stage == 0)

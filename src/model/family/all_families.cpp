@@ -38,8 +38,16 @@ std::string released_name(const Family& family, const std::string& name) {
   return name;
 }
 
+std::string transformers_name(const Family& family, const std::string& name) {
+  for (const auto& [prefix, released] : family.prefixes)
+    if (name.starts_with(released)) return prefix + name.substr(released.size());
+  return name;
+}
+
 std::unique_ptr<Model> make_model(const config::ModelConfig& config, const ModelLayout& layouts) {
-  return find_family(config.family).make(config, layouts);
+  std::unique_ptr<Model> model = find_family(config.family).make(config, layouts);
+  model->take_adapters();
+  return model;
 }
 
 }  // namespace tributary::model

@@ -26,6 +26,8 @@ struct Family {
 
 /// The name in released checkpoints of a tensor in a file of either layout.
 [[nodiscard]] std::string released_name(const Family& family, const std::string& name);
+/// The other way: the name in transformers 5.x of a parameter.
+[[nodiscard]] std::string transformers_name(const Family& family, const std::string& name);
 
 // One function a family, each in `<family>.cpp`.
 [[nodiscard]] std::unique_ptr<Model> make_text_model(const config::ModelConfig& config,

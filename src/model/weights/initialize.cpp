@@ -40,57 +40,80 @@ std::vector<Piece> pieces_of(const parallel::Parameter& parameter,
   return pieces;
 }
 
+/// Draws one value of a parameter.
+double draw(const Initializer& initializer, RandomStream& stream) {
+  if (initializer.kind == Initializer::Kind::kNormal)
+    return initializer.deviation * stream.normal();
+  return initializer.deviation * (2 * stream.uniform() - 1);
+}
+
 /// Fills `values`, the part of a shard that begins at its element `first_place`.
 /// shape: values [elements] f32, on the CPU
-void fill_normal(const parallel::Parameter& parameter, const std::vector<PlacedBox>& boxes,
+void fill_random(const parallel::Parameter& parameter, const std::vector<PlacedBox>& boxes,
                  std::uint64_t seed, std::int64_t first_place, const at::Tensor& values) {
   float* data = values.mutable_data_ptr<float>() - first_place;
   const std::vector<Piece> pieces = pieces_of(parameter, boxes);
-  at::parallel_for(0, static_cast<std::int64_t>(pieces.size()), 1,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t i = begin; i < end; ++i) {
-                       const Piece& piece = pieces[static_cast<std::size_t>(i)];
-                       RandomStream stream(seed, parameter.name,
-                                           static_cast<std::uint64_t>(piece.first / kChunk));
-                       for (std::int64_t skipped = 0; skipped < piece.first % kChunk; ++skipped)
-                         (void)stream.normal();
-                       for (std::int64_t k = 0; k < piece.count; ++k)
-                         data[piece.place + k] =
-                             static_cast<float>(parameter.initializer.deviation * stream.normal());
-                     }
-                   });
+  at::parallel_for(
+      0, static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const Piece& piece = pieces[static_cast<std::size_t>(i)];
+          RandomStream stream(seed, parameter.name,
+                              static_cast<std::uint64_t>(piece.first / kChunk));
+          for (std::int64_t skipped = 0; skipped < piece.first % kChunk; ++skipped)
+            (void)draw(parameter.initializer, stream);
+          for (std::int64_t k = 0; k < piece.count; ++k)
+            data[piece.place + k] = static_cast<float>(draw(parameter.initializer, stream));
+        }
+      });
+}
+
+/// `drawn` is memory for random numbers, which grows as it must.
+void fill_unit(parallel::Unit& unit, std::uint64_t seed, at::Tensor& drawn,
+               const OnProgress& on_progress) {
+  using Kind = Initializer::Kind;
+  for (const auto& parameter : unit.parameters()) {
+    const parallel::Range range = unit.range_of(*parameter);
+    at::Tensor shard = unit.shard_value().narrow(0, range.first, range.count);
+    switch (parameter->initializer.kind) {
+      case Kind::kZeros:
+        shard.zero_();
+        break;
+      case Kind::kOnes:
+        shard.fill_(1);
+        break;
+      case Kind::kNormal:
+      case Kind::kUniform: {
+        if (drawn.numel() < range.count) drawn = at::empty({range.count}, at::kFloat);
+        const at::Tensor values = drawn.narrow(0, 0, range.count);
+        values.zero_();  // padding lies in no box
+        fill_random(*parameter, unit.boxes_of(*parameter), seed, range.first, values);
+        shard.copy_(values);
+        break;
+      }
+    }
+    if (on_progress) on_progress();
+  }
+  unit.discard();
 }
 
 }  // namespace
 
 void initialize(Model& model, std::uint64_t seed, const OnProgress& on_progress) {
-  using Kind = Initializer::Kind;
   const at::NoGradGuard no_grad;
   at::Tensor drawn = at::empty({0});  // one memory for all: fresh pages cost more than the numbers
+  for (const auto& unit : model.units())
+    if (!unit->is_adapter()) fill_unit(*unit, seed, drawn, on_progress);
+  initialize_adapters(model, seed, on_progress);
+}
+
+void initialize_adapters(Model& model, std::uint64_t seed, const OnProgress& on_progress) {
+  const at::NoGradGuard no_grad;
+  at::Tensor drawn = at::empty({0});
+  for (const auto& unit : model.units())
+    if (unit->is_adapter()) fill_unit(*unit, seed, drawn, on_progress);
   for (const auto& unit : model.units()) {
-    for (const auto& parameter : unit->parameters()) {
-      const std::vector<PlacedBox> boxes = unit->boxes_of(*parameter);
-      const parallel::Range range = unit->range_of(*parameter);
-      at::Tensor shard = unit->shard_value().narrow(0, range.first, range.count);
-      switch (parameter->initializer.kind) {
-        case Kind::kZeros:
-          shard.zero_();
-          break;
-        case Kind::kOnes:
-          shard.fill_(1);
-          break;
-        case Kind::kNormal: {
-          if (drawn.numel() < range.count) drawn = at::empty({range.count}, at::kFloat);
-          const at::Tensor values = drawn.narrow(0, 0, range.count);
-          values.zero_();  // padding lies in no box
-          fill_normal(*parameter, boxes, seed, range.first, values);
-          shard.copy_(values);
-          break;
-        }
-      }
-      if (on_progress) on_progress();
-    }
-    unit->discard();
+    parallel::reset_magnitudes(*unit);
+    if (on_progress && unit->has_adapter()) on_progress();
   }
 }
 

@@ -143,6 +143,7 @@ void load_weights(Model& model, const std::string& directory, const OnProgress& 
   Faults faults;
   std::vector<Copy> copies;
   for (const auto& unit : model.units()) {
+    if (unit->is_adapter()) continue;
     for (const auto& parameter : unit->parameters()) {
       const auto entry = located.find(parameter->name);
       if (entry == located.end()) {

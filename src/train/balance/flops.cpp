@@ -15,8 +15,11 @@ bool lists(std::span<const std::string> modules, const std::string& module) {
 /// Backward of weighted work: weight gradients where the module is trained, input gradients where
 /// the gradient flows on; of attention: the gradients of both operands or none.
 TrainFlops count_module(const config::ModuleWork& work, bool trained, bool flows,
-                        config::RecomputePlan level) {
-  const double linear = (1 + (trained ? 1 : 0) + (flows ? 1 : 0)) * work.linear;
+                        config::RecomputePlan level, const AdapterWork& adapters) {
+  const bool trains_weights = trained && !adapters.trains_alone;
+  double linear = (1 + (trains_weights ? 1 : 0) + (flows ? 1 : 0)) * work.linear;
+  if (const auto share = adapters.shares.find(work.module); share != adapters.shares.end())
+    linear += 3 * share->second * (work.linear - work.outside_layers);
   const double passes = flows ? 3 : 1;
   TrainFlops train{.full = linear + passes * work.attention,
                    .causal = linear + passes * work.real_attention()};
@@ -63,7 +66,7 @@ TrainFlops& TrainFlops::operator+=(const TrainFlops& other) {
 
 std::vector<TrainFlops> count_training_of_modules(
     const ForwardFlops& forward, std::span<const std::string> frozen,
-    std::span<const config::ModuleRecompute> recomputed) {
+    std::span<const config::ModuleRecompute> recomputed, const AdapterWork& adapters) {
   std::vector<TrainFlops> trained;
   bool flows = false;         // within the chain
   bool flows_before = false;  // in any chain in front of the backbone
@@ -75,15 +78,16 @@ std::vector<TrainFlops> count_training_of_modules(
     flows = flows || is_trained;
     flows_before = flows_before || flows;
     trained.push_back(
-        count_module(work, is_trained, flows, config::level_of(recomputed, work.module)));
+        count_module(work, is_trained, flows, config::level_of(recomputed, work.module), adapters));
   }
   return trained;
 }
 
 TrainFlops count_training(const ForwardFlops& forward, std::span<const std::string> frozen,
-                          std::span<const config::ModuleRecompute> recomputed) {
+                          std::span<const config::ModuleRecompute> recomputed,
+                          const AdapterWork& adapters) {
   TrainFlops sum;
-  for (const TrainFlops& module : count_training_of_modules(forward, frozen, recomputed))
+  for (const TrainFlops& module : count_training_of_modules(forward, frozen, recomputed, adapters))
     sum += module;
   return sum;
 }
@@ -95,7 +99,8 @@ std::string describe_mfu() {
          "embedding 0; head on target tokens alone. Attention of the backbone, forward and "
          "backward: mfu_full 12 * tokens^2 * heads * head_width * layers per sample, mfu_causal "
          "6 * the same. Attention of a vision tower: 12 * width * patches^2 per window or frame. "
-         "Padding and recompute do not count. hfu = mfu_causal with one more forward of what "
+         "Adapters count as weighted layers, and the weights beside them as frozen. Padding and "
+         "recompute do not count. hfu = mfu_causal with one more forward of what "
          "model.recompute and model.offload run again in backward.";
 }
 

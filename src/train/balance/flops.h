@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,19 +30,27 @@ struct TrainFlops {
   TrainFlops& operator+=(const TrainFlops& other);
 };
 
+/// What adapters add to the work of the modules that they lie in, whose own weights are frozen.
+struct AdapterWork {
+  bool trains_alone = false;                  // a run with adapters
+  std::map<std::string, double> shares = {};  // of the layers' weights, by module
+};
+
 /// Counts what is trained: a frozen module costs only its input gradient, and not even that where
 /// nothing trainable lies before it. Recompute is not useful work: it counts only in `hardware`, as
-/// one more forward of the layers, or the MLPs, of a module that has a backward.
+/// one more forward of the layers, or the MLPs, of a module that has a backward. Beside adapters
+/// the weights of a module have no gradient.
 ///
 /// shape: returns one for each module of `forward`
 /// units: `frozen` and `recomputed` name modules
 [[nodiscard]] std::vector<TrainFlops> count_training_of_modules(
     const ForwardFlops& forward, std::span<const std::string> frozen,
-    std::span<const config::ModuleRecompute> recomputed);
+    std::span<const config::ModuleRecompute> recomputed, const AdapterWork& adapters = {});
 /// Their sum.
 [[nodiscard]] TrainFlops count_training(const ForwardFlops& forward,
                                         std::span<const std::string> frozen,
-                                        std::span<const config::ModuleRecompute> recomputed);
+                                        std::span<const config::ModuleRecompute> recomputed,
+                                        const AdapterWork& adapters = {});
 
 /// The formulas of MFU and HFU in words, for environment.json.
 [[nodiscard]] std::string describe_mfu();

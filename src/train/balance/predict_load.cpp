@@ -18,6 +18,11 @@ Nanoseconds time_of(double flops) {
   return {std::max<std::int64_t>(1, std::llround(flops * kNanosecondsPerFlop))};
 }
 
+/// The own work of adapters, a few per cent, is left out: only the ratio of samples matters.
+AdapterWork adapters_of(const config::ModelSection& section) {
+  return {.trains_alone = section.has_adapters()};
+}
+
 std::int64_t rows_of(const config::ModuleChain& chain, const SampleShape& shape) {
   if (chain.modules.empty()) return shape.tokens.count;
   std::int64_t rows = 0;
@@ -47,9 +52,10 @@ Nanoseconds predict_item(const config::ModelConfig& model, const config::ModelSe
     forward.push_back(module.work(model, item));
     forward.back().module = module.name;
   }
-  return time_of(
-      count_training(forward, section.freeze, config::run_again(section.recompute, section.offload))
-          .hardware);
+  return time_of(count_training(forward, section.freeze,
+                                config::run_again(section.recompute, section.offload),
+                                adapters_of(section))
+                     .hardware);
 }
 
 schedule::SampleLoad measured_load(const config::ModelConfig& model,
@@ -77,9 +83,9 @@ schedule::SampleLoad predict_load(const config::ModelConfig& model,
                                   const config::ModelSection& section, const SampleShape& shape,
                                   const MeasuredTimes* times) {
   if (times != nullptr) return measured_load(model, section, shape, *times);
-  const std::vector<TrainFlops> work =
-      count_training_of_modules(count_forward(model, shape), section.freeze,
-                                config::run_again(section.recompute, section.offload));
+  const std::vector<TrainFlops> work = count_training_of_modules(
+      count_forward(model, shape), section.freeze,
+      config::run_again(section.recompute, section.offload), adapters_of(section));
   schedule::SampleLoad load{.tokens = shape.tokens};
   std::size_t module = 0;
   for (const config::ModuleChain& chain : config::chains_of(model)) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <set>
 
+#include "config/run/adapter.h"
 #include "core/error.h"
 
 namespace tributary::train {
@@ -70,6 +71,8 @@ RunIdentity describe_identity(const config::RunConfig& config) {
       {"batch.global_samples", str(config.batch.global_samples)},
       {"batch.packing", name_of(config.batch.packing)},
   };
+  if (config.model.has_adapters())
+    identity["adapter"] = config::describe_adapter(config.model.adapter);
   // Whether long samples are left out or refused changes nothing of what is trained on.
   if (config.data.too_long == config::TooLong::kTruncate) identity["data.too_long"] = "truncate";
   return identity;

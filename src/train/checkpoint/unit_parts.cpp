@@ -24,11 +24,13 @@ void append_parts(const parallel::Unit& unit, const parallel::Parameter& paramet
   }
 }
 
-std::vector<NamedTensor> list_parameters(const model::Model& model) {
+std::vector<NamedTensor> list_parameters(const model::Model& model, bool with_adapters) {
   std::vector<NamedTensor> list;
-  for (const auto& unit : model.units())
+  for (const auto& unit : model.units()) {
+    if (unit->is_adapter() && !with_adapters) continue;
     for (const auto& parameter : unit->parameters())
       append_parts(*unit, *parameter, unit->shard_value(), "", list);
+  }
   return list;
 }
 

@@ -16,7 +16,8 @@ void append_parts(const parallel::Unit& unit, const parallel::Parameter& paramet
                   const at::Tensor& buffer, const std::string& prefix,
                   std::vector<NamedTensor>& parts);
 
-/// The values of all parameters of a model.
-[[nodiscard]] std::vector<NamedTensor> list_parameters(const model::Model& model);
+/// The values of all parameters of a model, or of all but those of adapters.
+[[nodiscard]] std::vector<NamedTensor> list_parameters(const model::Model& model,
+                                                       bool with_adapters = true);
 
 }  // namespace tributary::train

@@ -17,9 +17,6 @@ struct ParameterRule {
   friend bool operator==(const ParameterRule&, const ParameterRule&) = default;
 };
 
-/// Says whether the whole of `name` fits `pattern`: `*` is any text, `?` any one byte.
-[[nodiscard]] bool matches_pattern(std::string_view pattern, std::string_view name);
-
 /// Gives the rule of the first group whose `match` is the unit's module or fits the parameter's
 /// name. Without one, and where the group leaves the decay open: optimizer.weight_decay for
 /// matrices, none for vectors (biases and norms).

@@ -25,6 +25,14 @@ void fill_stages(config::Plan& plan, const config::ModelConfig& model) {
   }
 }
 
+/// Of a run with adapters, the modules that are not frozen train those.
+void train_adapters(config::Plan& plan, const config::ModelSection& section) {
+  for (config::ModulePlan& module : plan.modules) {
+    const bool is_frozen = std::ranges::count(section.freeze, module.name) > 0;
+    module.train = is_frozen ? config::TrainMode::kFrozen : config::TrainMode::kLora;
+  }
+}
+
 /// Encoders in front of a backbone whose order puts weight gradients off do so too.
 void split_backward_of_encoders(config::Plan& plan) {
   const config::PipelineOrder order = plan.find("backbone")->schedule;
@@ -84,6 +92,7 @@ config::Plan plan_of_run(const config::RunConfig& config, std::int64_t world,
           : config::read_plan(path);
   if (path.empty()) split_backward_of_encoders(plan);
   fill_stages(plan, model);
+  if (config.model.has_adapters()) train_adapters(plan, config.model);
   check_correction(plan, config.batch);
   config::check_trains(plan, path.empty() ? "plan of the run" : path, config, model);
   return plan;

@@ -76,10 +76,10 @@ class Ledger {
   Bytes largest_gradients_;
 };
 
-ModuleSize& module_of(std::vector<ModuleSize>& modules, const std::string& name, bool trains) {
+ModuleSize& module_of(std::vector<ModuleSize>& modules, const std::string& name) {
   const auto found = std::ranges::find(modules, name, &ModuleSize::name);
   if (found != modules.end()) return *found;
-  return modules.emplace_back(ModuleSize{.name = name, .parameters = 0, .trains = trains});
+  return modules.emplace_back(ModuleSize{.name = name});
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ std::int64_t MemoryNeed::count_parameters() const {
 
 std::int64_t MemoryNeed::count_trained() const {
   std::int64_t count = 0;
-  for (const ModuleSize& module : modules) count += module.trains ? module.parameters : 0;
+  for (const ModuleSize& module : modules) count += module.trained;
   return count;
 }
 
@@ -103,10 +103,13 @@ MemoryNeed count_memory(const config::ModelSection& section, const config::Model
   std::map<const mesh::Mesh*, Ledger> ledgers;
   std::set<std::string> counted;
   for (const auto& unit : hollow->units()) {
-    const bool trains = std::ranges::find(section.freeze, unit->module()) == section.freeze.end();
-    ModuleSize& module = module_of(need.modules, unit->module(), trains);
-    for (const auto& parameter : unit->parameters())
-      if (counted.insert(parameter->name).second) module.parameters += parameter->elements();
+    const bool trains = model::trains(section, *unit);
+    ModuleSize& module = module_of(need.modules, unit->module());
+    for (const auto& parameter : unit->parameters()) {
+      if (!counted.insert(parameter->name).second) continue;
+      module.parameters += parameter->elements();
+      if (trains) module.trained += parameter->elements();
+    }
     if (unit->is_here())
       ledgers.try_emplace(unit->layout().mesh, need, section, unit->layout())
           .first->second.add(*unit, trains);

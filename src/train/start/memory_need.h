@@ -16,7 +16,9 @@ namespace tributary::train {
 struct ModuleSize {
   std::string name = {};
   std::int64_t parameters = 0;  // tied ones once
-  bool trains = true;
+  std::int64_t trained = 0;     // of them, or of adapters beside them
+
+  [[nodiscard]] bool trains() const { return trained > 0; }
 };
 
 /// What one rank keeps of the model through a whole run.

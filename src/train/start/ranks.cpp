@@ -64,6 +64,7 @@ parallel::Layout layout_of(const config::RunConfig& config, const mesh::Mesh& me
   const config::ParallelSection& section = config.parallel;
   parallel::Layout layout;
   layout.mesh = &mesh;
+  layout.adapters = model::adapter_rules(config.model);
   layout.sequence_parallel = !mesh.tp().is_single();
   // A stage uses its layers in every microbatch, so it gathers and reduces them once a step.
   const bool releases = section.shard == config::Shard::kParameters &&

@@ -20,6 +20,7 @@
 #include "data/loader/encode_sample.h"
 #include "data/text/chat_template.h"
 #include "mesh/device.h"
+#include "model/weights/peft_adapter.h"
 #include "ops/resize_bicubic.h"
 #include "train/balance/measured_times.h"
 #include "train/checkpoint/checkpoint.h"
@@ -176,15 +177,23 @@ bool is_deterministic(config::Deterministic asked, at::Device device) {
                                                : asked == config::Deterministic::kYes;
 }
 
+config::RunConfig resolve_adapter(config::RunConfig config) {
+  config::ModelSection& section = config.model;
+  if (!section.has_adapters() && section.adapter.path.empty()) return config;
+  const config::ModelConfig model = config::read_model_config(section.path);
+  section.adapter = model::read_peft_section(section.adapter, model.family);
+  section = config::freeze_without_adapter(section, model::list_linear_maps(model));
+  return config;
+}
+
 std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                           const config::ModelConfig& model_config,
                                           const model::ModelLayout& layouts, at::Device device,
                                           const model::OnProgress& on_progress) {
   auto model = model::make_model(model_config, layouts);
-  const std::vector<std::string>& freeze = config.model.freeze;
   bool any_trainable = false;
   for (const auto& unit : model->units()) {
-    const bool trainable = std::find(freeze.begin(), freeze.end(), unit->module()) == freeze.end();
+    const bool trainable = model::trains(config.model, *unit);
     unit->materialize(device, dtype_of(config.model, device), trainable);
     any_trainable = any_trainable || trainable;
   }
@@ -195,12 +204,16 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
       model::load_weights(*model, config.model.path, on_progress);
       break;
     case config::Weights::kCheckpoint:
-      (void)load_model(find_checkpoint(config.model.checkpoint), list_parameters(*model));
+      (void)load_model(find_checkpoint(config.model.checkpoint), list_parameters(*model, /*with_adapters=*/false));
       break;
     case config::Weights::kRandom:
       model::initialize(*model, config.run.seed, on_progress);
       break;
   }
+  if (config.model.weights != config::Weights::kRandom)
+    model::initialize_adapters(*model, config.run.seed, on_progress);
+  if (config.model.has_adapters() && !config.model.adapter.path.empty())
+    model::load_peft_adapter(*model, config.model.adapter.path);
   model->set_recompute(config.model.recompute, config.model.offload);
   return model;
 }
@@ -266,6 +279,10 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
     session.model =
         build_model(config, session.model_config, layouts, session.device, loading.on_progress());
   }
+  session.adapters.trains_alone = config.model.has_adapters();
+  if (config.model.has_adapters())
+    session.adapters.shares =
+        config::adapter_shares(config.model, model::list_linear_maps(session.model_config));
   session.optimizer = make_optimizer(config.optimizer, session.model->units());
   session.identity = identify(session);
   return session;

@@ -12,6 +12,7 @@
 #include "data/loader/loader.h"
 #include "data/text/tokenizer.h"
 #include "model/model.h"
+#include "train/balance/flops.h"
 #include "train/balance/sample_router.h"
 #include "train/balance/step_planner.h"
 #include "train/checkpoint/compatibility.h"
@@ -30,6 +31,7 @@ struct Session {
   mesh::Health* health = nullptr;    // null on one rank
   Drill* drill = nullptr;            // of the ranks; null without drill.fault
   at::Device device = at::kCPU;
+  AdapterWork adapters;
   std::vector<std::string> sources;  // names, in the order of the configuration
   std::unique_ptr<model::Model> model;
   RunLanes lanes;
@@ -48,6 +50,12 @@ struct Session {
 
 /// Whether a run on the device takes kernels that give the same bits each time.
 [[nodiscard]] bool is_deterministic(config::Deterministic asked, at::Device device);
+
+/// Reads the settings of `adapter.path`, holds the targets against the model, and freezes modules
+/// without an adapter; a run without adapters stays as it is.
+///
+/// errors: as model::read_peft_section and config::freeze_without_adapter
+[[nodiscard]] config::RunConfig resolve_adapter(config::RunConfig config);
 
 /// Builds the model of a run as it lies over the ranks, with its weights. `on_progress` is called
 /// while they are read or drawn.

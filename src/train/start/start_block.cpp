@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ostream>
 
+#include "config/run/adapter.h"
 #include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
 #include "core/machine/cores.h"
@@ -25,7 +26,7 @@ std::string describe_model(const MemoryNeed& need) {
                          trained == all ? "all" : describe_count(trained), " trained: ");
   for (const ModuleSize& module : need.modules)
     text += str(&module == &need.modules.front() ? "" : ", ", module.name, " ",
-                describe_count(module.parameters), module.trains ? "" : " (frozen)");
+                describe_count(module.parameters), module.trains() ? "" : " (frozen)");
   return text;
 }
 
@@ -75,6 +76,8 @@ std::string describe_count(std::int64_t count) {
 void print_start(std::ostream& out, const config::RunConfig& config, const Ranks& ranks,
                  const MemoryNeed& need, const MemoryPlace& place) {
   print_line(out, "model", describe_model(need));
+  if (config.model.has_adapters())
+    print_line(out, "adapter", config::describe_adapter(config.model.adapter));
   print_line(out, "memory", describe_memory(need, place, ranks.launch.world));
   print_line(out, "device", describe_device(config, ranks));
   print_line(out, "directory", config::run_directory(config));

@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include "config/run/adapter.h"
 #include "core/text.h"
 #include "schedule/order/all_orders.h"
 #include "tests/train/equality/trainee.h"
@@ -84,6 +85,7 @@ std::string Cell::name() const {
   add("ulysses", shape.ulysses);
   add("tp", shape.tp);
   for (const std::string& module : freeze) text += " frozen:" + module;
+  if (adapter.kind != config::AdapterKind::kNone) text += " " + config::describe_adapter(adapter);
   for (const config::ModuleRecompute& each : recompute) text += " recompute:" + word_of(each);
   if (samples != 6) text += str(" samples:", samples);
   if (!releases) text += " kept";

@@ -25,6 +25,7 @@ struct Cell {
   bool sees = true;                              // a Qwen-VL, else Qwen3
   config::VisionClass tower = config::VisionClass::kQwen2_5Vl;
   std::vector<std::string> freeze = {};  // modules
+  config::AdapterSection adapter = {};
   std::vector<config::ModuleRecompute> recompute = {};
   std::int64_t samples = 6;  // of a global batch
   bool releases = true;      // gathered parameters between forward and backward

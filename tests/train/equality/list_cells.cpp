@@ -119,6 +119,41 @@ Cell with_turns(Cell cell, const config::MeshShape& tower, std::int64_t passes) 
   return cell;
 }
 
+/// Adds adapters under every axis, order and placement.
+void add_adapters(bool all, std::vector<Cell>& cells) {
+  const config::AdapterSection lora{.kind = config::AdapterKind::kLora, .rank = 3, .alpha = 6};
+  const config::AdapterSection dora{.kind = config::AdapterKind::kDora, .rank = 2, .rslora = true};
+  const config::AdapterSection some{.kind = config::AdapterKind::kDora,
+                                    .targets = {"q_proj", "v_proj", "model.layers.1.*.o_proj"}};
+  std::vector<Cell> own{{.shape = {.dp_shard = 2}, .adapter = lora},
+                        {.shape = {.dp_replicate = 2}, .freeze = {"vision"}, .adapter = dora},
+                        {.shape = {.tp = 2}, .adapter = dora},
+                        {.shape = {.tp = 2}, .sees = false, .adapter = some},
+                        {.shape = {.cp = 2}, .adapter = lora, .recompute = {{"backbone"}}},
+                        {.shape = {.ulysses = 2}, .adapter = some, .ulysses_async = true},
+                        {.shape = {.dp_shard = 2}, .adapter = dora, .shards_optimizer = true},
+                        {.shape = {.tp = 4}, .adapter = dora},
+                        {.shape = {.dp_shard = 2, .tp = 2},
+                         .adapter = dora,
+                         .recompute = {{"vision", kMlps}, {"backbone", kMlps}}},
+                        {.shape = {.dp_shard = 2, .tp = 2}, .releases = false, .prefetch = 2}};
+  own.back().adapter = lora;
+  for (const Order order : {Order::k1f1b, Order::kZbH1, Order::kZbV}) {
+    own.push_back(pipeline({.pp = 2}, order));
+    own.back().adapter = order == Order::kZbH1 ? dora : lora;
+  }
+  own.push_back(pipeline({.pp = 2, .tp = 2}, Order::kZbH1));
+  own.back().adapter = dora;
+  own.push_back(with_tower({.shape = {.tp = 2}}, {.dp_shard = 2}, 1));
+  own.back().adapter = lora;
+  own.push_back(with_tower({.shape = {.dp_shard = 2}}, {.tp = 2}));
+  own.back().adapter = dora;
+  for (Cell& cell : own) {
+    cell.steps = all ? cell.steps : 4;
+    cells.push_back(std::move(cell));
+  }
+}
+
 /// Placements on 2, 4, 6 and 8 processes.
 std::vector<Cell> list_placements() {
   const Order interleaved = Order::kInterleaved;
@@ -255,6 +290,7 @@ std::vector<Cell> list_cells(bool all) {
   add_pipelines(all, cells);
   add_placements(all, cells);
   add_towers(all, cells);
+  add_adapters(all, cells);
   return cells;
 }
 

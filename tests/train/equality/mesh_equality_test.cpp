@@ -56,6 +56,12 @@ TEST(ManyRanks, TrainWithFrozenVision) {
   expect_equal({.shape = {.dp_shard = 2}, .freeze = {"vision", "projector"}});
   expect_equal({.shape = {.tp = 2}, .freeze = {"vision"}});
 }
+TEST(ManyRanks, TrainAdaptersLikeOne) {
+  const config::AdapterSection lora{.kind = config::AdapterKind::kLora, .rank = 3};
+  const config::AdapterSection dora{.kind = config::AdapterKind::kDora, .rank = 3};
+  expect_equal({.shape = {.dp_shard = 2}, .adapter = lora, .steps = 4});
+  expect_equal({.shape = {.dp_shard = 2, .tp = 2}, .adapter = dora, .steps = 4});
+}
 TEST(ManyRanks, TrainLikeOneWhenBalanced) {
   using config::Balance;
   expect_equal({.shape = {.dp_shard = 2}, .samples = 9, .balance = Balance::kLpt2d});

@@ -174,6 +174,7 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   config_.parallel.ulysses_async = cell.ulysses_async;
   if (!cell.offload.empty()) config_.parallel.offload = config::Offload::kParameters;
   config_.model.freeze = cell.freeze;
+  config_.model.adapter = cell.adapter;
   if (cell.shards_optimizer) config_.parallel.shard = config::Shard::kOptimizer;
   config_.parallel.release = cell.releases ? config::Release::kAuto : config::Release::kNever;
   config::ModelConfig model_config = tiny_model_config(cell.sees, cell.tower);
@@ -194,8 +195,12 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   router_ = std::make_unique<SampleRouter>(lanes_, meshes_, cell.samples);
   model_ = model::make_model(model_config, layouts);
   for (const auto& unit : model_->units())
-    unit->materialize(world.device(), at::kFloat,
-                      std::ranges::count(cell.freeze, unit->module()) == 0);
+    unit->materialize(world.device(), at::kFloat, model::trains(config_.model, *unit));
+  // B starts at 0 in training, where A has no gradient.
+  for (const auto& unit : model_->units())
+    for (const auto& parameter : unit->parameters())
+      if (parameter->name.ends_with(".lora_B.weight"))
+        parameter->initializer = {.kind = parallel::Initializer::Kind::kNormal, .deviation = 0.3};
   model::initialize(*model_, seed);
   model_->set_recompute(cell.recompute, cell.offload);
   optimizer_ = make_optimizer(config_.optimizer, model_->units());

@@ -57,7 +57,7 @@ TEST(CountMemory, OfAFrozenModuleThereAreParametersAlone) {
   section.freeze = {"vision", "backbone"};
   const MemoryNeed need = need_of(section);
   ASSERT_EQ(need.modules.size(), 3U);
-  EXPECT_FALSE(need.modules.front().trains);
+  EXPECT_FALSE(need.modules.front().trains());
   const std::int64_t trained = need.count_trained();
   EXPECT_EQ(trained, need.modules[1].parameters);
   EXPECT_EQ(need.modules[1].name, "projector");

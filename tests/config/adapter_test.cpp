@@ -1,0 +1,81 @@
+#include "config/run/adapter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace tributary::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+const std::vector<LinearMap>& maps() {
+  static const std::vector<LinearMap> maps{{"vision", "visual.blocks.0.attn.qkv", 10, 30},
+                                           {"projector", "visual.merger.mlp.0", 40, 40},
+                                           {"backbone", "model.layers.0.self_attn.q_proj", 20, 20},
+                                           {"backbone", "model.layers.1.self_attn.q_proj", 20, 20},
+                                           {"backbone", "model.layers.1.mlp.down_proj", 60, 20}};
+  return maps;
+}
+
+ModelSection with_targets(std::vector<std::string> targets) {
+  ModelSection model;
+  model.adapter = {.kind = AdapterKind::kLora, .targets = std::move(targets)};
+  return model;
+}
+
+std::vector<std::string> targeted(const ModelSection& model) {
+  std::vector<std::string> names;
+  for (const LinearMap& map : maps())
+    if (has_adapter(model, map.module, map.name)) names.push_back(map.name);
+  return names;
+}
+
+TEST(Adapter, TargetsAreNamesTheirEndsAndPatterns) {
+  EXPECT_EQ(targeted(with_targets({"all-linear"})).size(), 5U);
+  EXPECT_THAT(targeted(with_targets({"self_attn.q_proj"})),
+              ElementsAre("model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj"));
+  EXPECT_THAT(targeted(with_targets({"model.layers.1.*", "qkv"})),
+              ElementsAre("visual.blocks.0.attn.qkv", "model.layers.1.self_attn.q_proj",
+                          "model.layers.1.mlp.down_proj"));
+  EXPECT_TRUE(targeted(with_targets({"proj"})).empty()) << "not a whole part of a name";
+  ModelSection frozen = with_targets({"all-linear"});
+  frozen.freeze = {"vision", "backbone"};
+  EXPECT_THAT(targeted(frozen), ElementsAre("visual.merger.mlp.0"));
+  EXPECT_TRUE(targeted({}).empty());
+}
+
+TEST(Adapter, ModulesWithoutOneAreFrozen) {
+  EXPECT_THAT(freeze_without_adapter(with_targets({"down_proj"}), maps()).freeze,
+              ElementsAre("projector", "vision"));
+  EXPECT_TRUE(freeze_without_adapter(with_targets({"all-linear"}), maps()).freeze.empty());
+  EXPECT_EQ(freeze_without_adapter({}, maps()), ModelSection());
+}
+
+TEST(Adapter, ATargetThatNamesNothingIsRefused) {
+  const auto refused = [](const ModelSection& model) {
+    return [model] { (void)freeze_without_adapter(model, maps()); };
+  };
+  EXPECT_THAT(refused(with_targets({"all-linear", "down_prj"})),
+              ThrowsMessage<Error>(HasSubstr("did you mean down_proj")));
+  ModelSection frozen = with_targets({"q_proj"});
+  frozen.freeze = {"backbone"};
+  EXPECT_THAT(refused(frozen), ThrowsMessage<Error>(HasSubstr("no linear map has an adapter")));
+}
+
+TEST(Adapter, ScalesByRankOrItsRoot) {
+  EXPECT_DOUBLE_EQ(adapter_scale({.rank = 16, .alpha = 8}), 0.5);
+  EXPECT_DOUBLE_EQ(adapter_scale({.rank = 16, .alpha = 8, .rslora = true}), 2);
+}
+
+TEST(Adapter, SharesAreWeightsForEachWeight) {
+  const auto shares = adapter_shares(with_targets({"q_proj"}), maps());
+  ASSERT_EQ(shares.size(), 1U);
+  EXPECT_DOUBLE_EQ(shares.at("backbone"), 8.0 * 80 / 2000);
+}
+
+}  // namespace
+}  // namespace tributary::config
