@@ -47,6 +47,7 @@ Linear::Linear(Unit& unit, const std::string& name, LinearShape shape)
       weight_(&unit.declare(name + ".weight", {shape.out, shape.in}, normal(shape.deviation),
                             split_weight(*layout_, shape))),
       adapter_(Adapter::beside(unit, name, *weight_)) {
+  weight_->is_map = true;
   if (shape.bias == Bias::kNone) return;
   const bool is_column = cut_ == Cut::kColumns;
   bias_ = &unit.declare(
@@ -86,6 +87,7 @@ JoinedLinear::JoinedLinear(Unit& unit, const std::vector<std::string>& names,
                                  normal(shape.deviation), splits);
   if (shape.bias == Bias::kZeros)
     bias_ = &unit.declare_joined(with_suffix(names, ".bias"), rows, {}, kZeros, splits);
+  for (Parameter* part : weight_->parts) part->is_map = true;
   for (std::size_t i = 0; i < names.size(); ++i)
     adapters_.push_back(Adapter::beside(unit, names[i], *weight_->parts[i]));
   if (std::ranges::none_of(adapters_, [](const auto& each) { return each.has_value(); }))

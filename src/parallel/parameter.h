@@ -43,6 +43,7 @@ struct Parameter {
   std::vector<std::int64_t> shape;  // of the whole parameter
   Split split;
   Initializer initializer;
+  bool is_map = false;      // the weight of a linear map of a layer
   at::Tensor value;         // [local shape] view of the unit's flat buffer, a leaf
   std::int64_t offset = 0;  // of its first element in the flat buffer
 

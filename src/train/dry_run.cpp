@@ -43,7 +43,8 @@ Counted count_most(const TrainRequest& request, const config::ModelConfig& model
   for (const std::int64_t rank : ranks_to_count(plan)) {
     Counted counted{.ranks = imagine_rank(request.config, model, rank, world), .need = {}};
     counted.need = count_memory(request.config.model, model,
-                                lay_out(request.config, counted.ranks.plan, counted.ranks.meshes));
+                                lay_out(request.config, counted.ranks.plan, counted.ranks.meshes),
+                                request.config.optimizer);
     counted.need.activations = request.estimate_activations(counted.ranks.mesh().shape());
     if (!most || counted.need.total() > most->need.total()) most.emplace(std::move(counted));
   }

@@ -1,6 +1,7 @@
 #include "train/loop.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -74,6 +75,7 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
   enter(mesh::Section::kValidation);
   const config::ValidationSection& section = session_.config.validation;
   const Stopwatch watch;
+  const AverageInPlace average(*session_.optimizer);
   ValidationResult result =
       validate(session_, {.samples_per_source = is_last ? section.final_samples_per_source
                                                         : section.samples_per_source,
@@ -99,6 +101,19 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
   console_.say(str(at, ": ", describe(result), " (", describe_seconds(watch.seconds()), ")"));
   if (is_last) final_ = std::move(result);
   return accuracy;
+}
+
+void Loop::note_score(double score) {
+  const double least = session_.config.validation.min_gain;
+  const bool gains =
+      std::isfinite(score) && (!state_.best_score || score > *state_.best_score + least);
+  state_.validations_without_gain = gains ? 0 : state_.validations_without_gain + 1;
+  if (gains) state_.best_score = score;
+}
+
+bool Loop::lacks_gain() const {
+  const std::int64_t most = session_.config.validation.stop_after;
+  return most > 0 && state_.validations_without_gain >= most;
 }
 
 void Loop::enter(mesh::Section section) const {
@@ -145,7 +160,7 @@ Loop::End Loop::run(const StopRequest& stop) {
   const std::int64_t most_skips = config.stability.on_non_finite == config::OnNonFinite::kStop
                                       ? 1
                                       : config.stability.most_skips;
-  while (state_.step < config.run.steps) {
+  while (state_.step < config.run.steps && !lacks_gain()) {
     const std::optional<StepMetrics> metrics = do_step(stop);
     if (!metrics) {
       if (state_.step > saved_step_) save({});
@@ -164,11 +179,12 @@ Loop::End Loop::run(const StopRequest& stop) {
     std::optional<double> score;
     if (!is_last && !ends && due(config.validation.every)) {
       score = validate_now(/*is_last=*/false, stop);
+      if (score) note_score(*score);
       ends = is_asked(stop);
     }
     // The best can be kept only if every state that has a score is saved.
     const bool is_rated = config.checkpoint.keep_best && score;
-    if (is_last || ends || is_rated || due(config.checkpoint.every)) save(score);
+    if (is_last || ends || is_rated || lacks_gain() || due(config.checkpoint.every)) save(score);
     if (ends && !is_last) {
       enter(mesh::Section::kCheckpoint);
       checkpoints_.finish();
@@ -184,7 +200,7 @@ Loop::End Loop::run(const StopRequest& stop) {
   write_trace();
   if (!score) return End::kTerminated;
   checkpoints_.rate(state_.step, *score);
-  return End::kDone;
+  return state_.step < config.run.steps ? End::kNoGain : End::kDone;
 }
 
 std::string Loop::last_checkpoint() const {

@@ -32,10 +32,10 @@ class Loop {
   Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, WatchedFiles& files,
        TrainState state, double peak_flops, std::ostream& out);
 
-  enum class End { kDone, kTerminated, kNonFinite, kBadData };
-  /// Steps until run.steps, a signal, too many steps skipped in a row, or data beyond a limit; then
-  /// the last step that was done is saved. A signal ends the run after the step whose gradients are
-  /// not complete yet.
+  enum class End { kDone, kNoGain, kTerminated, kNonFinite, kBadData };
+  /// Steps until run.steps, validations without a gain, a signal, too many steps skipped in a row,
+  /// or data beyond a limit; then the last step that was done is saved. A signal ends the run after
+  /// the step whose gradients are not complete yet.
   [[nodiscard]] End run(const StopRequest& stop);
 
   [[nodiscard]] const TrainState& state() const { return state_; }
@@ -70,6 +70,9 @@ class Loop {
   [[nodiscard]] std::function<bool()> asker(const StopRequest& stop) const;
   /// Returns the score by which checkpoints are compared; null when it was stopped.
   [[nodiscard]] std::optional<double> validate_now(bool is_last, const StopRequest& stop);
+  /// Counts validations in a row whose score is no gain over the best one.
+  void note_score(double score);
+  [[nodiscard]] bool lacks_gain() const;
   void save(std::optional<double> score);
 
   Session& session_;

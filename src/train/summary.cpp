@@ -24,6 +24,8 @@ const char* name_of(Loop::End end) {
   switch (end) {
     case Loop::End::kDone:
       return "done";
+    case Loop::End::kNoGain:
+      return "no_gain";
     case Loop::End::kTerminated:
       return "terminated";
     case Loop::End::kNonFinite:

@@ -205,6 +205,11 @@ ExitCode print_end(std::ostream& out, const TrainRequest& request, const RunDire
                    run.file("skipped.jsonl"), "; ",
                    explain_non_finite(request.config, loop.state())));
       return ExitCode::kNonFinite;
+    case Loop::End::kNoGain:
+      out << "stopped after step " << loop.state().step << ": "
+          << loop.state().validations_without_gain
+          << " validations in a row without a gain (validation.stop_after)\n";
+      break;
     case Loop::End::kDone:
       break;
   }
@@ -250,7 +255,8 @@ void print_changes(std::ostream& out, const CheckpointFacts& facts,
 MemoryNeed count_need(const TrainRequest& request, const Ranks& ranks) {
   const config::ModelConfig model = config::read_model_config(request.config.model.path);
   MemoryNeed need =
-      count_memory(request.config.model, model, lay_out(request.config, ranks.plan, ranks.meshes));
+      count_memory(request.config.model, model, lay_out(request.config, ranks.plan, ranks.meshes),
+                   request.config.optimizer);
   if (request.estimate_activations)
     need.activations = request.estimate_activations(ranks.mesh().shape());
   return need;

@@ -77,7 +77,7 @@ TEST(ReadRunConfig, KnowsADataSetInItsPlace) {
 TEST(ReadRunConfig, AnswersNamesOfOtherTrainers) {
   const std::vector<std::pair<std::string, std::string>> answers = {
       {"optimizer.lr", "fix: write optimizer.learning_rate"},
-      {"optimizer.name", "AdamW is the one optimizer"},
+      {"optimizer.name", "adamw, muon or adamw_8bit"},
       {"num_train_epochs", "run.epochs, in place of run.steps"},
       {"model.lora_alpha", "adapter.alpha"},
       {"data.truncation", "data.too_long: drop, truncate or refuse"},

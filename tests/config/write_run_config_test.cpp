@@ -118,7 +118,12 @@ RunConfig random_config(std::mt19937_64& random) {
   if (config.model.has_adapters()) {
     config.model.adapter.targets = {"q_proj"};
     config.batch.costs.clear();
+    config.optimizer.kind = OptimizerKind::kAdamW8bit;
   }
+  if (config.optimizer.kind != OptimizerKind::kMuon) config.optimizer.momentum = 0.95;
+  config.validation.every = 9;
+  config.validation.stop_after = below(2);
+  if (config.validation.stop_after == 0) config.validation.min_gain = 0;
   config.parallel.heartbeat_seconds = config.parallel.lost_after_seconds / 2;
   config.run.name = "name";
   config.run.device = below(2) == 1 ? "cuda:3" : "cuda";

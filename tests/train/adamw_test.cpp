@@ -1,5 +1,3 @@
-#include "train/optimizer/adamw.h"
-
 #include <cmath>
 #include <gtest/gtest.h>
 #include <map>
@@ -7,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "core/random.h"
+#include "train/optimizer/optimizer.h"
 
 namespace tributary::train {
 namespace {
@@ -82,7 +81,7 @@ void compare_with_scalars(const config::OptimizerSection& settings,
         reference[parameter->name].push_back({.value = flat.const_data_ptr<float>()[i]});
     }
   }
-  AdamW optimizer(units, settings);
+  Optimizer optimizer(units, settings);
   for (int step = 1; step <= 5; ++step) {
     fill_gradients(units, step);
     const double rate = 0.01 * step;
@@ -134,12 +133,12 @@ TEST(AdamW, AppliesGroupsAndTheGradientFactor) {
 TEST(AdamW, ContinuesBitEqualFromItsState) {
   const Units straight = make_units();
   const Units resumed = make_units();
-  AdamW first(straight, {});
+  Optimizer first(straight, {});
   for (int step = 1; step <= 3; ++step) {
     fill_gradients(straight, step);
     first.step(0.01, 1);
   }
-  AdamW second(resumed, {});
+  Optimizer second(resumed, {});
   const auto from = first.state();
   const auto into = second.state();
   ASSERT_EQ(from.size(), into.size());
@@ -164,14 +163,14 @@ TEST(AdamW, ContinuesBitEqualFromItsState) {
 TEST(AdamW, NamesItsStateByParameter) {
   const Units units = make_units();
   std::vector<std::string> names;
-  for (const auto& entry : AdamW(units, {}).state()) names.push_back(entry.name);
+  for (const auto& entry : Optimizer(units, {}).state()) names.push_back(entry.name);
   EXPECT_EQ(std::vector<std::string>(names.begin(), names.begin() + 3),
             (std::vector<std::string>{"exp_avg.v.weight", "exp_avg_sq.v.weight", "step.v.weight"}));
 }
 
 TEST(AdamW, KeepsAnF32MasterOfBf16Values) {
   const Units units = make_units(at::kBFloat16);
-  AdamW optimizer(units, {.weight_decay = 0, .groups = {}});
+  Optimizer optimizer(units, {.weight_decay = 0, .groups = {}});
   at::Tensor master;
   for (const auto& entry : optimizer.state())
     if (entry.name == "master.v.weight") master = entry.value;

@@ -28,6 +28,8 @@ Run declare_checkpoint_export(Verb& verb) {
   verb.required("-o,--output", options->output, "Hugging Face or PEFT directory to make");
   verb.option("--model", options->model,
               "directory with config.json and tokenizer (default: the run's model.path)");
+  verb.flag("--averaged", options->averaged,
+            "the averages of optimizer.ema_decay in place of the last weights");
   verb.flag("--merged", options->merged,
             "of a run with adapters: whole weights with the adapters added, in place of an adapter "
             "that PEFT loads");

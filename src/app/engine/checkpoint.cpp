@@ -156,8 +156,9 @@ ExitCode export_checkpoint(const CheckpointOptions& options) {
   TRIB_REQUIRE(!options.output.empty(), .what = "app: export needs a directory",
                .where = "--output", .fix = "give -o DIR");
   const std::string path = train::find_checkpoint(options.checkpoint);
-  const train::Exported exported =
-      train::export_checkpoint(path, options.model, options.output, options.merged);
+  const train::Exported exported = train::export_checkpoint(
+      path, options.output,
+      {.model_directory = options.model, .merged = options.merged, .averaged = options.averaged});
   std::cout << options.output << ": the "
             << (exported == train::Exported::kAdapter ? "adapter of " : "model of ") << path
             << (exported == train::Exported::kAdapter ? ", for PEFT and adapter.path\n"

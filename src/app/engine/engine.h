@@ -55,6 +55,7 @@ struct CheckpointOptions {
   std::string checkpoint;  // step directory, or a run, which means its newest
   std::string model;       // for export: directory with config.json; empty: the run's
   std::string output;      // for export
+  bool averaged = false;   // for export: the averages of optimizer.ema_decay
   bool merged = false;     // for export: weights with the adapters added
   bool json = false;
 };

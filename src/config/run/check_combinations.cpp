@@ -221,6 +221,30 @@ void check_schedule(const RunConfig& config, Checker& check) {
                  .expected = "a decay that falls"});
 }
 
+void check_optimizer(const RunConfig& config, Checker& check) {
+  const OptimizerSection& optimizer = config.optimizer;
+  check.require(
+      optimizer.kind == OptimizerKind::kMuon || optimizer.momentum == OptimizerSection().momentum,
+      "optimizer.momentum",
+      {.what = "config: momentum has no effect",
+       .found = str("momentum ", optimizer.momentum),
+       .expected = "optimizer.kind: muon"});
+  const bool has_matrices = config.model.adapter == AdapterSection();
+  check.require(optimizer.kind != OptimizerKind::kMuon || has_matrices, "optimizer.kind",
+                {.what = "config: Muon has no matrices beside adapters",
+                 .found = "muon, and a section adapter",
+                 .expected = "adamw or adamw_8bit"});
+  const ValidationSection& validation = config.validation;
+  check.require(validation.stop_after == 0 || validation.every > 0, "validation.stop_after",
+                {.what = "config: stop_after needs validations on the way",
+                 .found = str("stop_after ", validation.stop_after, ", every 0"),
+                 .expected = "validation.every above 0"});
+  check.require(validation.stop_after > 0 || validation.min_gain == 0, "validation.min_gain",
+                {.what = "config: min_gain has no effect",
+                 .found = str("min_gain ", validation.min_gain, ", stop_after 0"),
+                 .expected = "validation.stop_after above 0"});
+}
+
 void check_groups(const RunConfig& config, Checker& check) {
   std::set<std::string> matches;
   for (std::size_t i = 0; i < config.optimizer.groups.size(); ++i) {
@@ -348,6 +372,7 @@ void check_combinations(const RunConfig& config, const KeyPlaces& places, Proble
   check_adapter(config, check);
   check_data(config, check);
   check_schedule(config, check);
+  check_optimizer(config, check);
   check_groups(config, check);
   check_parallel(config, check);
   check_modules(config, check);

@@ -16,7 +16,7 @@ constexpr std::string_view kEpochs = "run.epochs, in place of run.steps";
 constexpr std::string_view kAccumulation =
     "batch.global_samples: gradients are accumulated over as many microbatches of "
     "batch.capacity_tokens as a step needs";
-constexpr std::string_view kAdamW = "nothing: AdamW is the one optimizer";
+constexpr std::string_view kAdamW = "optimizer.kind: adamw, muon or adamw_8bit";
 constexpr std::string_view kCutoff = "data.max_tokens, or batch.capacity_tokens";
 constexpr std::string_view kTooLong = "data.too_long: drop, truncate or refuse";
 constexpr std::string_view kLora = "adapter.kind: lora or dora";
@@ -36,6 +36,10 @@ constexpr PeerName kPeerNames[]{
     {"load_in_8bit", kQuantized},
     {"quantization_bit", kQuantized},
     {"lr", "optimizer.learning_rate"},
+    {"early_stopping_patience", "validation.stop_after"},
+    {"early_stopping_steps", "validation.stop_after"},
+    {"early_stopping_threshold", "validation.min_gain"},
+    {"use_ema", "optimizer.ema_decay"},
     {"weight_decay_rate", "optimizer.weight_decay"},
     {"adam_beta1", "optimizer.beta1"},
     {"adam_beta2", "optimizer.beta2"},

@@ -16,6 +16,7 @@ enum class MropeMode { kOfficial, kHf5 };
 enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
 enum class AdapterKind { kNone, kLora, kDora };
+enum class OptimizerKind { kAdamW, kMuon, kAdamW8bit };
 enum class Bind { kAuto, kCores, kNone };
 enum class Deterministic { kAuto, kYes, kNo };
 enum class Collectives { kDevice, kHost };
@@ -53,7 +54,7 @@ struct RunSection {
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };
 
-/// Low-rank adapters beside frozen linear maps (config/run/adapter.h).
+/// Low-rank adapters beside frozen linear maps (config/adapter.h).
 struct AdapterSection {
   AdapterKind kind = AdapterKind::kNone;
   std::int64_t rank = 8;
@@ -136,12 +137,15 @@ struct ParameterGroupSection {
 };
 
 struct OptimizerSection {
+  OptimizerKind kind = OptimizerKind::kAdamW;
   double learning_rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;  // never on biases and norms unless a group says so
   double clip_norm = 1.0;     // 0: no clipping
+  double momentum = 0.95;     // of muon
+  double ema_decay = 0;       // of averaged weights; 0: there are none
   std::vector<ParameterGroupSection> groups;
 
   friend bool operator==(const OptimizerSection&, const OptimizerSection&) = default;
@@ -161,6 +165,8 @@ struct ValidationSection {
   std::int64_t samples_per_source = 64;
   std::int64_t final_samples_per_source = 0;  // at the end; 0: all that is held out
   std::int64_t max_new_tokens = 0;            // of an answer; 0: by the longest held-out one
+  std::int64_t stop_after = 0;                // validations without a gain; 0: never
+  double min_gain = 0;                        // of the score above the best one
   bool blind = false;                         // also answer with the pixels zeroed, at the end
 
   friend bool operator==(const ValidationSection&, const ValidationSection&) = default;

@@ -78,6 +78,11 @@ inline const std::vector<std::string>& names_of<AdapterKind>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<OptimizerKind>() {
+  static const std::vector<std::string> names{"adamw", "muon", "adamw_8bit"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<Bind>() {
   static const std::vector<std::string> names{"auto", "cores", "none"};
   return names;

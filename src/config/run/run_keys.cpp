@@ -190,9 +190,15 @@ std::vector<Key> later_keys() {
           {.path = "batch.correct_costs",
            .meaning = "Correct the predicted times by measured ones, as long as that pays."}),
 
+      key<&R::optimizer, &OptimizerSection::kind>(
+          {.path = "optimizer.kind",
+           .meaning = "`adamw`; `muon` for the matrices of layers, with AdamW for the rest; or "
+                      "`adamw_8bit`, whose moments of large matrices take 2 bytes for each "
+                      "parameter in place of 8."}),
       key<&R::optimizer, &OptimizerSection::learning_rate>(
           {.path = "optimizer.learning_rate",
-           .meaning = "Peak learning rate of AdamW.",
+           .meaning = "Peak learning rate. Muon's updates are as large as those of AdamW, so it "
+                      "takes the same one.",
            .range = {0, 1e3, true}}),
       key<&R::optimizer, &OptimizerSection::beta1>(
           {.path = "optimizer.beta1",
@@ -214,6 +220,14 @@ std::vector<Key> later_keys() {
           {.path = "optimizer.clip_norm",
            .meaning = "Gradients are scaled down to this global norm; 0: never.",
            .range = {0, kAnyNumber}}),
+      key<&R::optimizer, &OptimizerSection::momentum>({.path = "optimizer.momentum",
+                                                       .meaning = "Nesterov momentum of Muon.",
+                                                       .range = {0, 1, false, true}}),
+      key<&R::optimizer, &OptimizerSection::ema_decay>(
+          {.path = "optimizer.ema_decay",
+           .meaning = "Keeps an average of the weights, of which each update keeps this share; "
+                      "validation and its score take the average. 0: none.",
+           .range = {0, 1, false, true}}),
       key<&R::optimizer, &OptimizerSection::groups, &G::match>(
           {.path = "optimizer.groups[].match",
            .meaning = str("A module (", quoted_modules(),
@@ -269,6 +283,16 @@ std::vector<Key> later_keys() {
                       "least 8 more, at most 1024 in all.",
            .unit = "tokens",
            .range = {0, kManyTokens}}),
+      key<&R::validation, &ValidationSection::stop_after>(
+          {.path = "validation.stop_after",
+           .meaning = "Ends the run after so many validations in a row without a gain of the score "
+                      "by which the best checkpoint is kept; 0: never.",
+           .unit = "validations",
+           .range = {0, 1'000'000}}),
+      key<&R::validation, &ValidationSection::min_gain>(
+          {.path = "validation.min_gain",
+           .meaning = "With `validation.stop_after`: a smaller gain over the best score is none.",
+           .range = {0, 1e6}}),
       key<&R::validation, &ValidationSection::blind>(
           {.path = "validation.blind",
            .meaning = "At the end, answer a second time with the pixels set to zero."}),

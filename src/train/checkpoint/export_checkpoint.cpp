@@ -1,5 +1,6 @@
 #include "train/checkpoint/export_checkpoint.h"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
@@ -25,6 +26,7 @@ namespace tributary::train {
 namespace {
 
 constexpr std::string_view kFolder = "model/";
+constexpr std::string_view kAverages = "optim/ema.";
 
 /// One kind of fault: how many tensors have it, and the first of them.
 std::string name_first(std::string_view kind, const std::vector<std::string>& tensors) {
@@ -73,22 +75,16 @@ void append_bytes(const at::Tensor& tensor,
 /// The tensors of a checkpoint's model, read one by one.
 class StoredModel {
  public:
-  explicit StoredModel(CheckpointReader& reader) : reader_(reader) {}
+  StoredModel(CheckpointReader& reader, bool averaged) : reader_(reader), averaged_(averaged) {}
 
   [[nodiscard]] bool holds(const std::string& name) const {
     return reader_.manifest().tensors.contains(std::string(kFolder) + name);
   }
   [[nodiscard]] at::Tensor read(const std::string& name) const {
-    const std::string stored = std::string(kFolder) + name;
-    const ManifestTensor& tensor = reader_.manifest().tensors.at(stored);
-    const at::Tensor value =
-        at::empty(tensor.shape, at::TensorOptions().dtype(ops::scalar_type(tensor.dtype)));
-    const std::array request{
-        ReadRequest{stored,
-                    whole_box(tensor.shape),
-                    {static_cast<std::byte*>(value.mutable_data_ptr()), value.nbytes()}}};
-    reader_.read(request);
-    return value;
+    const std::string own = std::string(kFolder) + name;
+    const std::string average = str(kAverages, name);
+    if (!averaged_ || !reader_.manifest().tensors.contains(average)) return read_stored(own);
+    return read_stored(average).to(ops::scalar_type(reader_.manifest().tensors.at(own).dtype));
   }
   /// A weight with its adapter added, if it has one.
   [[nodiscard]] at::Tensor read_merged(const std::string& name,
@@ -118,7 +114,20 @@ class StoredModel {
   }
 
  private:
+  [[nodiscard]] at::Tensor read_stored(const std::string& stored) const {
+    const ManifestTensor& tensor = reader_.manifest().tensors.at(stored);
+    const at::Tensor value =
+        at::empty(tensor.shape, at::TensorOptions().dtype(ops::scalar_type(tensor.dtype)));
+    const std::array request{
+        ReadRequest{stored,
+                    whole_box(tensor.shape),
+                    {static_cast<std::byte*>(value.mutable_data_ptr()), value.nbytes()}}};
+    reader_.read(request);
+    return value;
+  }
+
   CheckpointReader& reader_;
+  bool averaged_;
 };
 
 bool is_of_adapter(const std::string& name) { return name.find(".lora_") != std::string::npos; }
@@ -148,23 +157,30 @@ void write_adapter(const StoredModel& model, const config::AdapterSection& adapt
 
 }  // namespace
 
-Exported export_checkpoint(const std::string& checkpoint, const std::string& model_directory,
-                           const std::string& output, bool merged, FileSystem& files) {
+Exported export_checkpoint(const std::string& checkpoint, const std::string& output,
+                           const ExportOptions& options, FileSystem& files) {
   const CheckpointFacts facts = read_checkpoint_facts(checkpoint, files);
-  const std::string source = model_directory.empty() ? facts.model_directory : model_directory;
+  const std::string source =
+      options.model_directory.empty() ? facts.model_directory : options.model_directory;
   TRIB_REQUIRE(exists(files, source + "/config.json"),
                .what = "checkpoint: the model directory of the run has no config.json",
                .where = source, .fix = "name the model directory with --model DIR");
   CheckpointReader reader(checkpoint, Verify::kTouched, files);
-  const StoredModel model(reader);
+  const StoredModel model(reader, options.averaged);
   const bool has_adapters = !model.list(is_of_adapter).empty();
-  TRIB_REQUIRE(has_adapters || !merged, .what = "checkpoint: there is no adapter to merge",
+  TRIB_REQUIRE(has_adapters || !options.merged, .what = "checkpoint: there is no adapter to merge",
                .where = checkpoint, .found = "a run that trains its weights",
                .fix = "leave --merged out");
+  const bool has_averages = std::ranges::any_of(reader.manifest().tensors, [](const auto& each) {
+    return each.first.starts_with(kAverages);
+  });
+  TRIB_REQUIRE(has_averages || !options.averaged,
+               .what = "checkpoint: there are no averaged weights", .where = checkpoint,
+               .found = "a run without optimizer.ema_decay", .fix = "leave --averaged out");
   config::ModelSection section;
   if (has_adapters) section = config::parse_run_config(facts.config, checkpoint).model;
   require_fit(reader.manifest(), source, section);
-  if (has_adapters && !merged) {
+  if (has_adapters && !options.merged) {
     write_adapter(model, section.adapter, source, output, files);
     return Exported::kAdapter;
   }

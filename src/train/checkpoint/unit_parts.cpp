@@ -6,7 +6,7 @@ namespace tributary::train {
 
 void append_parts(const parallel::Unit& unit, const parallel::Parameter& parameter,
                   const at::Tensor& buffer, const std::string& prefix,
-                  std::vector<NamedTensor>& parts) {
+                  std::vector<NamedTensor>& parts, std::int64_t begin) {
   const mesh::Mesh& mesh = *unit.layout().mesh;
   const mesh::Group* copies = parameter.split.copies;
   const bool is_written =
@@ -17,7 +17,7 @@ void append_parts(const parallel::Unit& unit, const parallel::Parameter& paramet
                      TensorPart{parameter.shape, box, is_written}});
   };
   const std::vector<parallel::PlacedBox> boxes = unit.boxes_of(parameter);
-  for (const auto& [box, first] : boxes) add(box, first);
+  for (const auto& [box, first] : boxes) add(box, first - begin);
   if (boxes.empty()) {
     const std::vector<std::int64_t> nothing(parameter.shape.size(), 0);
     add({nothing, nothing}, 0);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,42 +10,72 @@
 #include "config/run/run_config.h"
 #include "parallel/unit.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/optimizer/averaged_weights.h"
+#include "train/optimizer/master_shards.h"
+#include "train/optimizer/update_rule.h"
 
 namespace tributary::train {
 
-/// Updates this rank's shards of the trainable units from their gradients.
+/// Updates this rank's shards of the trainable units from their gradients, by the rules of its
+/// kind.
 ///
 /// Everything that a resumed run needs lies in state() and steps(): a checkpoint saves state() as
 /// it is, so its names and shapes are part of the checkpoint format.
 /// owns: its state; the units belong to the model, which outlives the optimizer
 class Optimizer {
  public:
-  Optimizer() = default;
+  /// errors: Fault::kInput when a parameter group matches nothing, and when Muon has no matrix
+  Optimizer(std::span<const std::unique_ptr<parallel::Unit>> units,
+            const config::OptimizerSection& settings);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
-  virtual ~Optimizer() = default;
 
   /// What a checkpoint calls the algorithm: a run resumes only from one with the same kind.
-  [[nodiscard]] virtual std::string kind() const = 0;
+  [[nodiscard]] const std::string& kind() const { return kind_; }
 
   /// Updates every parameter from its gradient times `gradient_factor`; gradients stay unchanged
   /// or are scaled.
   /// stream: the host does not wait
-  virtual void step(double learning_rate, double gradient_factor) = 0;
+  /// collective: over shard and tp, with Muon
+  void step(double learning_rate, double gradient_factor);
 
   /// Updates done so far; skipped steps do not count.
-  [[nodiscard]] virtual std::int64_t steps() const = 0;
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
 
-  /// Views of the state, named `<what it is>.<parameter>`; writing into them restores it.
-  [[nodiscard]] virtual std::vector<NamedTensor> state() const = 0;
+  /// Views of the state, named `<what it is>.<parameter>`; writing into them restores it. Beside
+  /// those of the rules: step.<parameter> (f32 scalar; restore() sets it), master.<parameter> of
+  /// bf16 parameters, ema.<parameter> with optimizer.ema_decay.
+  [[nodiscard]] std::vector<NamedTensor> state() const;
   /// Call it after the state's tensors were overwritten: sets the count of updates, and the values
   /// of parameters that have a master.
-  virtual void restore(std::int64_t steps) = 0;
+  void restore(std::int64_t steps);
+
+  /// Puts averaged weights into the place of the parameters, or back; nothing without averages.
+  void exchange_average();
+
+ private:
+  MasterShards masters_;
+  std::vector<std::unique_ptr<UpdateRule>> rules_;
+  std::optional<AveragedWeights> average_;
+  std::string kind_;
+  std::int64_t steps_ = 0;
 };
 
-/// Makes the optimizer of the configuration; the only place that chooses one.
-///
-/// errors: Fault::kInput when a parameter group matches nothing
+/// While it lives the model computes with averaged weights, if the optimizer keeps some.
+class AverageInPlace {
+ public:
+  explicit AverageInPlace(Optimizer& optimizer) : optimizer_(optimizer) {
+    optimizer_.exchange_average();
+  }
+  ~AverageInPlace() { optimizer_.exchange_average(); }
+  AverageInPlace(const AverageInPlace&) = delete;
+  AverageInPlace& operator=(const AverageInPlace&) = delete;
+
+ private:
+  Optimizer& optimizer_;
+};
+
+/// Makes the optimizer of the configuration.
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(
     const config::OptimizerSection& settings,
     std::span<const std::unique_ptr<parallel::Unit>> units);

@@ -17,6 +17,8 @@ Json to_json(const TrainState& state) {
           {"optimizer_steps", state.optimizer_steps},
           {"skipped_steps", state.skipped_steps},
           {"skips_in_a_row", state.skips_in_a_row},
+          {"best_score", state.best_score ? Json(*state.best_score) : Json()},
+          {"validations_without_gain", state.validations_without_gain},
           {"tokens", state.tokens},
           {"target_tokens", state.target_tokens},
           {"train_seconds", state.train_seconds},
@@ -35,6 +37,9 @@ TrainState train_state_from_json(const Json& json, const std::string& where) {
     json.at("optimizer_steps").get_to(state.optimizer_steps);
     json.at("skipped_steps").get_to(state.skipped_steps);
     json.at("skips_in_a_row").get_to(state.skips_in_a_row);
+    if (const Json best = json.value("best_score", Json()); !best.is_null())
+      state.best_score = best.get<double>();
+    state.validations_without_gain = json.value("validations_without_gain", std::int64_t{0});
     json.at("tokens").get_to(state.tokens);
     json.at("target_tokens").get_to(state.target_tokens);
     json.at("train_seconds").get_to(state.train_seconds);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/json.h"
@@ -14,6 +15,8 @@ struct TrainState {
   std::int64_t optimizer_steps = 0;
   std::int64_t skipped_steps = 0;
   std::int64_t skips_in_a_row = 0;
+  std::optional<double> best_score;           // of the validations so far
+  std::int64_t validations_without_gain = 0;  // in a row, with validation.stop_after
   std::int64_t tokens = 0;
   std::int64_t target_tokens = 0;
   double train_seconds = 0;  // only in steps, over all parts of the run

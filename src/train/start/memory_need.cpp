@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "model/model.h"
 #include "parallel/unit_chain.h"
+#include "train/optimizer/adamw_8bit.h"
 
 namespace tributary::train {
 namespace {
@@ -20,11 +21,25 @@ std::int64_t local_elements(const parallel::Unit& unit) {
   return elements;
 }
 
+/// Bytes of moments of a rank's part of a unit's parameters.
+std::int64_t moment_bytes(const parallel::Unit& unit, const config::OptimizerSection& optimizer) {
+  std::int64_t bytes = 0;
+  for (const auto& parameter : unit.parameters()) {
+    std::int64_t each = 2 * kWide;
+    if (optimizer.kind == config::OptimizerKind::kMuon && parameter->is_map) each = kWide;
+    if (optimizer.kind == config::OptimizerKind::kAdamW8bit && is_quantised(*parameter)) each = 2;
+    bytes += each * parameter->local_elements();
+  }
+  return bytes;
+}
+
 /// Adds up the memory of the units of one mesh on this rank, by kind.
 class Ledger {
  public:
-  Ledger(MemoryNeed& need, const config::ModelSection& section, const parallel::Layout& layout)
+  Ledger(MemoryNeed& need, const config::ModelSection& section,
+         const config::OptimizerSection& optimizer, const parallel::Layout& layout)
       : need_(need),
+        optimizer_(optimizer),
         value_bytes_(section.dtype == config::Dtype::kFloat32 ? kWide : 2),
         shards_(layout.mesh->shard().size()) {
     if (layout.chain) options_ = layout.chain->options();
@@ -38,7 +53,10 @@ class Ledger {
     if (shards_ > 1) add_whole(whole, trains);
     if (!trains) return;
     need_.gradients += {own * gradient_bytes_};
-    add_to(need_.moments, own * 2 * kWide, options_.keep_optimizer_on_host);
+    add_to(need_.moments, (moment_bytes(unit, optimizer_) + shards_ - 1) / shards_,
+           options_.keep_optimizer_on_host);
+    if (optimizer_.ema_decay > 0)
+      add_to(need_.averages, own * kWide, options_.keep_optimizer_on_host);
     std::int64_t masters = 0;
     if (value_bytes_ < kWide) masters += own * kWide;
     if (gradient_bytes_ < kWide) masters += own * kWide;
@@ -68,6 +86,7 @@ class Ledger {
   }
 
   MemoryNeed& need_;
+  const config::OptimizerSection& optimizer_;
   std::int64_t value_bytes_;
   std::int64_t gradient_bytes_ = kWide;
   std::int64_t shards_;
@@ -97,7 +116,8 @@ std::int64_t MemoryNeed::count_trained() const {
 }
 
 MemoryNeed count_memory(const config::ModelSection& section, const config::ModelConfig& model,
-                        const model::ModelLayout& layouts) {
+                        const model::ModelLayout& layouts,
+                        const config::OptimizerSection& optimizer) {
   const auto hollow = model::make_model(model, layouts);
   MemoryNeed need;
   std::map<const mesh::Mesh*, Ledger> ledgers;
@@ -111,7 +131,7 @@ MemoryNeed count_memory(const config::ModelSection& section, const config::Model
       if (trains) module.trained += parameter->elements();
     }
     if (unit->is_here())
-      ledgers.try_emplace(unit->layout().mesh, need, section, unit->layout())
+      ledgers.try_emplace(unit->layout().mesh, need, section, optimizer, unit->layout())
           .first->second.add(*unit, trains);
   }
   return need;
@@ -125,6 +145,7 @@ std::string describe_sum(const MemoryNeed& need) {
   add("parameters", need.parameters);
   add("gradients", need.gradients);
   add("moments", need.moments);
+  add("averaged weights", need.averages);
   add("float32 copies", need.masters);
   add("gathered shards", need.whole);
   return str(text, " = ", describe_bytes(need.total()));

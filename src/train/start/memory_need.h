@@ -27,6 +27,7 @@ struct MemoryNeed {
   Bytes parameters = {};
   Bytes gradients = {};
   Bytes moments = {};
+  Bytes averages = {};     // of optimizer.ema_decay
   Bytes masters = {};      // float32 parameters beside narrower ones, and their gradients
   Bytes whole = {};        // sharded parameters and gradients that are made whole to compute
   Bytes on_host = {};      // the part of the above that host memory keeps for a CUDA device
@@ -34,7 +35,9 @@ struct MemoryNeed {
 
   [[nodiscard]] std::int64_t count_parameters() const;
   [[nodiscard]] std::int64_t count_trained() const;
-  [[nodiscard]] Bytes total() const { return parameters + gradients + moments + masters + whole; }
+  [[nodiscard]] Bytes total() const {
+    return parameters + gradients + moments + averages + masters + whole;
+  }
 };
 
 /// Counts from the shapes of the model's units, and allocates nothing for them.
@@ -43,7 +46,8 @@ struct MemoryNeed {
 /// cost:   milliseconds
 [[nodiscard]] MemoryNeed count_memory(const config::ModelSection& section,
                                       const config::ModelConfig& model,
-                                      const model::ModelLayout& layouts);
+                                      const model::ModelLayout& layouts,
+                                      const config::OptimizerSection& optimizer = {});
 
 /// `parameters 14.0 GiB + gradients 14.0 GiB + moments 28.0 GiB = 56.0 GiB`
 [[nodiscard]] std::string describe_sum(const MemoryNeed& need);

@@ -86,6 +86,7 @@ std::string Cell::name() const {
   add("tp", shape.tp);
   for (const std::string& module : freeze) text += " frozen:" + module;
   if (adapter.kind != config::AdapterKind::kNone) text += " " + config::describe_adapter(adapter);
+  if (optimizer == config::OptimizerKind::kMuon) text += " muon";
   for (const config::ModuleRecompute& each : recompute) text += " recompute:" + word_of(each);
   if (samples != 6) text += str(" samples:", samples);
   if (!releases) text += " kept";

@@ -26,6 +26,7 @@ struct Cell {
   config::VisionClass tower = config::VisionClass::kQwen2_5Vl;
   std::vector<std::string> freeze = {};  // modules
   config::AdapterSection adapter = {};
+  config::OptimizerKind optimizer = config::OptimizerKind::kAdamW;
   std::vector<config::ModuleRecompute> recompute = {};
   std::int64_t samples = 6;  // of a global batch
   bool releases = true;      // gathered parameters between forward and backward

@@ -154,6 +154,18 @@ void add_adapters(bool all, std::vector<Cell>& cells) {
   }
 }
 
+/// Adds Muon where a matrix is cut over ranks, and where it is not.
+void add_muon(std::vector<Cell>& cells) {
+  for (Cell cell :
+       {Cell{.shape = {.dp_shard = 2}}, Cell{.shape = {.tp = 2}},
+        Cell{.shape = {.tp = 4}, .sees = false}, Cell{.shape = {.dp_shard = 2, .tp = 2}},
+        pipeline({.pp = 2, .dp_replicate = 2}, Order::kZbH1)}) {
+    cell.optimizer = config::OptimizerKind::kMuon;
+    cell.steps = 4;
+    cells.push_back(std::move(cell));
+  }
+}
+
 /// Placements on 2, 4, 6 and 8 processes.
 std::vector<Cell> list_placements() {
   const Order interleaved = Order::kInterleaved;
@@ -291,6 +303,7 @@ std::vector<Cell> list_cells(bool all) {
   add_placements(all, cells);
   add_towers(all, cells);
   add_adapters(all, cells);
+  add_muon(cells);
   return cells;
 }
 

@@ -163,6 +163,7 @@ config::Plan plan_of(const Cell& cell, const config::RunConfig& config, std::int
 
 Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed) : cell_(cell) {
   config_.optimizer.learning_rate = 1e-3;
+  config_.optimizer.kind = cell.optimizer;
   config_.optimizer.clip_norm = 1;
   // Entries whose gradient is nothing but rounding would else take whole steps of either sign.
   config_.optimizer.epsilon = 1e-5;

@@ -52,6 +52,34 @@ TEST(CountMemory, KeepsSixteenBytesOfATrainedParameterInFloat32) {
   EXPECT_EQ(need.moments.count, 8 * need.count_parameters());
 }
 
+TEST(CountMemory, OfARunWithAdaptersOnlyTheseTrain) {
+  config::ModelSection section;
+  section.adapter = {.kind = config::AdapterKind::kLora, .rank = 16, .targets = {"q_proj"}};
+  section.freeze = {"vision", "projector"};
+  const MemoryNeed need =
+      count_memory(section, three_billion(), model::one_rank_layout(section), {.groups = {}});
+  const std::int64_t trained = std::int64_t{36} * 16 * (2048 + 2048);
+  EXPECT_EQ(need.count_trained(), trained);
+  EXPECT_EQ(need.count_parameters(), 3'754'622'976 + trained);
+  EXPECT_EQ(need.gradients.count, 4 * trained);
+  EXPECT_EQ(need.moments.count, 8 * trained);
+  EXPECT_FALSE(need.modules.front().trains());
+  EXPECT_TRUE(need.modules.back().trains());
+}
+
+TEST(CountMemory, MomentsAreThoseOfTheOptimizer) {
+  config::OptimizerSection muon{.kind = config::OptimizerKind::kMuon, .groups = {}};
+  config::OptimizerSection narrow{
+      .kind = config::OptimizerKind::kAdamW8bit, .ema_decay = 0.9, .groups = {}};
+  const MemoryNeed plain = need_of({});
+  const auto count = [](const config::OptimizerSection& optimizer) {
+    return count_memory({}, three_billion(), model::ModelLayout(), optimizer);
+  };
+  EXPECT_LT(count(muon).moments.count, 0.6 * static_cast<double>(plain.moments.count));
+  EXPECT_LT(count(narrow).moments.count, 0.26 * static_cast<double>(plain.moments.count));
+  EXPECT_EQ(count(narrow).averages.count, 4 * plain.count_parameters());
+}
+
 TEST(CountMemory, OfAFrozenModuleThereAreParametersAlone) {
   config::ModelSection section;
   section.freeze = {"vision", "backbone"};
