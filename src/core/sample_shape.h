@@ -7,11 +7,22 @@
 
 namespace tributary {
 
-/// The patches of one image or clip as a grid: steps in time, rows, columns.
+/// How the tiles of a picture lie, and its patches over all of them without those of padding; of
+/// families whose tokens depend on that.
+struct Mosaic {
+  std::int64_t tile_columns = 0;  // tiles side by side; 0: this is no such picture
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+
+  friend bool operator==(const Mosaic&, const Mosaic&) = default;
+};
+
+/// The patches of one image or clip as a grid: steps in time, or tiles, rows, columns.
 struct Grid {
   std::int64_t time = 0;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
+  Mosaic mosaic = {};
 
   [[nodiscard]] std::int64_t patches() const { return time * rows * columns; }
   friend bool operator==(const Grid&, const Grid&) = default;

@@ -69,6 +69,7 @@ CLASSES = {
     "qwen2_vl": transformers.Qwen2VLForConditionalGeneration,
     "qwen2_5_vl": transformers.Qwen2_5_VLForConditionalGeneration,
     "qwen3_vl": transformers.Qwen3VLForConditionalGeneration,
+    "internvl": transformers.InternVLForConditionalGeneration,
 }
 
 
@@ -124,6 +125,37 @@ def random_vision(rng, family):
     return nested, flat
 
 
+def random_internvl(rng):
+    text = random_theta(rng, random_decoder(rng))
+    tied = text.pop("tie_word_embeddings")
+    text["model_type"] = rng.choice(["qwen2", "qwen3", "llama"])
+    if text["model_type"] == "qwen3":
+        text["head_dim"] = rng.choice([8, 24])
+    heads, patch, merge = rng.choice([1, 2, 5]), rng.choice([8, 14]), rng.choice([1, 2])
+    vision = {"hidden_size": heads * rng.choice([8, 16]), "num_attention_heads": heads,
+              "num_hidden_layers": rng.randrange(1, 5), "intermediate_size": rng.randrange(16, 100),
+              "patch_size": [patch] * 2, "image_size": [patch * merge * rng.randrange(1, 4)] * 2,
+              "norm_type": rng.choice(["layer_norm", "rms_norm"])}
+    if rng.random() < 0.5:  # the other files leave these to the defaults of the class
+        vision.update(attention_bias=rng.random() < 0.5, use_qk_norm=rng.random() < 0.5)
+    image = rng.randrange(text["vocab_size"])
+    return transformers.InternVLConfig(
+        text_config=text, vision_config=vision, image_token_id=image, tie_word_embeddings=tied,
+        downsample_ratio=1 / merge), None
+
+
+def expected_of_tiles(config):
+    vision = config.vision_config
+    side = vision.image_size[0] // vision.patch_size[0]
+    return {
+        "layers": vision.num_hidden_layers, "width": vision.hidden_size,
+        "heads": vision.num_attention_heads, "mlp_width": vision.intermediate_size,
+        "output_width": config.text_config.hidden_size, "channels": vision.num_channels,
+        "patch": vision.patch_size[0], "temporal_patch": 1, "merge": int(1 / config.downsample_ratio),
+        "window": 0, "full_attention_layers": [], "deepstack_layers": [], "positions_side": side,
+        "tokens_per_second": 2, "initializer_range": vision.initializer_range}
+
+
 def expected_of(config):
     """What transformers makes of a configuration, under our names."""
     text = config.get_text_config()
@@ -147,8 +179,8 @@ def expected_of(config):
             "max_positions": text.max_position_embeddings,
             "rope_theta": rope["rope_theta"],
             "norm_epsilon": text.rms_norm_eps,
-            "qkv_bias": family in ("qwen2", "qwen2_vl", "qwen2_5_vl"),
-            "qk_norm": family in ("qwen3", "qwen3_vl"),
+            "qkv_bias": text.model_type in ("qwen2", "qwen2_vl_text", "qwen2_5_vl_text"),
+            "qk_norm": text.model_type in ("qwen3", "qwen3_vl_text"),
             "tied_head": config.tie_word_embeddings,
             "mrope_section": rope.get("mrope_section", []),
             "mrope_interleaved": family == "qwen3_vl",
@@ -156,7 +188,10 @@ def expected_of(config):
             "initializer_range": text.initializer_range,
         },
     }
-    if hasattr(config, "vision_config"):
+    if family == "internvl":
+        expected["tokens"][0] = config.image_token_id
+        expected["vision"] = expected_of_tiles(config)
+    elif hasattr(config, "vision_config"):
         vision = config.vision_config
         first, second = family == "qwen2_vl", family == "qwen2_5_vl"
         expected["tokens"] = [config.image_token_id, config.video_token_id,
@@ -194,6 +229,7 @@ def write_cases(root):
             random_llama(rng),
             random_vision(rng, "qwen2_vl"),
             random_vision(rng, "qwen3_vl"),
+            random_internvl(rng),
         ):
             directory = root / f"{config.model_type}-{seed}"
             config.save_pretrained(directory)

@@ -168,7 +168,8 @@ TEST(ReadModelConfig, ListsTheKnownFamilies) {
   EXPECT_THAT(refusal_of({{"model_type", "gpt2"}}),
               AllOf(HasSubstr("model family is not known"), HasSubstr("config.json model_type"),
                     HasSubstr("\"gpt2\""),
-                    HasSubstr("qwen2, qwen3, llama, qwen2_vl, qwen2_5_vl, qwen3_vl")));
+                    HasSubstr("qwen2, qwen3, llama, qwen2_vl, qwen2_5_vl, qwen3_vl, internvl, "
+                              "llava_onevision")));
   EXPECT_THAT(refusal_of({{"hidden_size", 4}}), HasSubstr("no such key"));
 }
 
@@ -274,7 +275,7 @@ TEST(ReadModelConfig, RefusesImpossibleFieldsOfAVisionModel) {
        {"vision output does not fit the backbone", "out_hidden_size 2048", "hidden_size 3584"}},
       {"/vision_config/num_heads", 15, {"vision width does not divide", "width 1280, 15 heads"}},
       {"/vision_config/patch_size", 0, {"vision_config.patch_size", "found: 0"}},
-      {"/vision_config/patch_size", {14, 16}, {"patches are not square", "[14,16]"}},
+      {"/vision_config/patch_size", {14, 16}, {"sides are not equal", "[14,16]"}},
       {"/vision_config/window_size", 20, {"window is smaller than a merged token", "28 pixels"}},
       {"/vision_config/hidden_act", "quick_gelu", {"vision_config.hidden_act", "quick_gelu"}},
       {"/vision_config/fullatt_block_indexes", 7, {"fullatt_block_indexes", "a list"}},

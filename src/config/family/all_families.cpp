@@ -18,6 +18,8 @@ const std::vector<Family>& all_families() {
       {ModelFamily::kQwen2Vl, "qwen2_vl", read_qwen2_vl, kHelpful},
       {ModelFamily::kQwen2_5Vl, "qwen2_5_vl", read_qwen2_5_vl, kHelpful},
       {ModelFamily::kQwen3Vl, "qwen3_vl", read_qwen3_vl},
+      {ModelFamily::kInternVl, "internvl", read_internvl},
+      {ModelFamily::kLlavaOneVision, "llava_onevision", read_llava_onevision},
   };
   return families;
 }

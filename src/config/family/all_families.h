@@ -36,5 +36,7 @@ inline constexpr std::string_view kFamilyPrompt = "auto";
 [[nodiscard]] ModelConfig read_qwen2_vl(const JsonObject& config);
 [[nodiscard]] ModelConfig read_qwen2_5_vl(const JsonObject& config);
 [[nodiscard]] ModelConfig read_qwen3_vl(const JsonObject& config);
+[[nodiscard]] ModelConfig read_internvl(const JsonObject& config);
+[[nodiscard]] ModelConfig read_llava_onevision(const JsonObject& config);
 
 }  // namespace tributary::config

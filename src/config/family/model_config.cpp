@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/family/all_families.h"
+#include "config/family/anyres.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
 
@@ -53,6 +54,23 @@ std::int64_t count_vision(const VisionConfig& v) {
          of_norm * d + maps + levels;
 }
 
+/// A tower of tiles and its projector.
+std::int64_t count_tile_vision(const VisionConfig& v) {
+  const std::int64_t d = v.width;
+  const std::int64_t norm = v.layer_norms ? 2 * d : d;
+  const std::int64_t attention = 4 * d * d + (v.qkv_bias ? 3 * d : 0) + d + (v.qk_norm ? 2 * d : 0);
+  const std::int64_t mlp = 2 * d * v.mlp_width + v.mlp_width + d;
+  const std::int64_t scales = v.layer_scale ? 2 * d : 0;
+  const std::int64_t embedding = (v.patch_width() + 1) * d + (v.class_token ? d : 0) +
+                                 v.frame_rows(v.positions_side * v.positions_side) * d;
+  const std::int64_t merged = v.merge * v.merge * d;
+  const std::int64_t projector = (v.projector_norm ? 2 * merged : 0) + merged * v.output_width +
+                                 v.output_width * v.output_width +
+                                 (v.projector_bias ? 2 * v.output_width : 0);
+  const std::int64_t siglip = v.kind == VisionClass::kSiglip ? 2 * d + v.output_width : 0;
+  return embedding + v.layers * (2 * norm + attention + mlp + scales) + projector + siglip;
+}
+
 }  // namespace
 
 ModelConfig parse_model_config(std::string_view text, const std::string& where) {
@@ -71,9 +89,24 @@ ModelConfig read_model_config(const std::string& directory) {
       path);
 }
 
+std::int64_t tokens_of_tiles(const VisionConfig& vision, const Grid& item) {
+  if (vision.kind != VisionClass::kSiglip) return item.patches() / (vision.merge * vision.merge);
+  const std::int64_t tile = vision.tile_side() * vision.tile_side();
+  if (item.mosaic.tile_columns == 0) {
+    const std::int64_t side = clip_side_of(vision);
+    return item.time * side * side + 1;
+  }
+  if (item.time == 1) return tile + 1;
+  const TokenRows rows = token_rows_of(vision, item.mosaic);
+  return tile + rows.rows * (rows.columns + 1);
+}
+
 // source: docs/theory/numerics.md, "Parameter counts"
 std::int64_t count_parameters(const ModelConfig& config) {
-  return count_backbone(config.backbone) + (config.vision ? count_vision(*config.vision) : 0);
+  const std::int64_t backbone = count_backbone(config.backbone);
+  if (!config.vision) return backbone;
+  return backbone +
+         (config.vision->cuts_tiles() ? count_tile_vision : count_vision)(*config.vision);
 }
 
 }  // namespace tributary::config

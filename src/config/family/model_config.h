@@ -5,9 +5,20 @@
 #include <string>
 #include <vector>
 
+#include "core/sample_shape.h"
+
 namespace tributary::config {
 
-enum class ModelFamily { kQwen2, kQwen3, kLlama, kQwen2Vl, kQwen2_5Vl, kQwen3Vl };
+enum class ModelFamily {
+  kQwen2,
+  kQwen3,
+  kLlama,
+  kQwen2Vl,
+  kQwen2_5Vl,
+  kQwen3Vl,
+  kInternVl,
+  kLlavaOneVision
+};
 
 /// How Llama 3.1 stretches rotary positions beyond the context that it was first trained on.
 struct RopeScaling {
@@ -41,9 +52,18 @@ struct BackboneConfig {
 };
 
 /// The class of a vision tower: its norms, activations, biases and the names of parameters.
-enum class VisionClass { kQwen2Vl, kQwen2_5Vl, kQwen3Vl };
+enum class VisionClass { kQwen2Vl, kQwen2_5Vl, kQwen3Vl, kInternVit, kSiglip };
 
-/// The vision tower of a Qwen-VL model.
+/// Tiles over a picture.
+struct TileArrangement {
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+
+  [[nodiscard]] std::int64_t tiles() const { return rows * columns; }
+  friend bool operator==(const TileArrangement&, const TileArrangement&) = default;
+};
+
+/// A vision tower and its projector.
 struct VisionConfig {
   VisionClass kind = VisionClass::kQwen2_5Vl;
   std::int64_t layers = 0;
@@ -62,7 +82,31 @@ struct VisionConfig {
   double tokens_per_second = 2;                     // of Qwen2.5-VL
   double norm_epsilon = 1e-6;
   double initializer_range = 0.02;
+  std::int64_t tile = 0;     // pixels a side of the tiles of a picture; 0: pictures of any size
+  bool class_token = false;  // a learned row in front of the patches of each tile
+  bool qkv_bias = true;      // of a tower of tiles, as the fields below
+  bool qk_norm = false;      // InternViT-6B: over all heads of a row
+  bool layer_norms = true;   // else root mean square
+  std::optional<double> layer_scale = {};  // of what blocks add, at the start; null: none
+  bool projector_norm = true;
+  bool projector_bias = true;
+  std::vector<TileArrangement> arrangements = {};  // of LLaVA-OneVision
+  std::int64_t most_tiles = 0;                     // whose tokens it keeps, as tiles
 
+  /// Whether pictures are cut into tiles of one size, each of them encoded by itself.
+  [[nodiscard]] bool cuts_tiles() const { return tile > 0; }
+  /// Whether a clip is a picture of a tile for each frame, with words of its own for each.
+  [[nodiscard]] bool clips_are_pictures() const { return kind == VisionClass::kInternVit; }
+  /// Rows that a tile, or a frame of so many patches, has inside the tower.
+  [[nodiscard]] std::int64_t frame_rows(std::int64_t patches) const {
+    return patches + (class_token ? 1 : 0);
+  }
+  /// Patches a side of a tile.
+  [[nodiscard]] std::int64_t tile_side() const { return tile / patch; }
+  /// The width between both maps of the projector, behind `merge` x `merge` patches of one token.
+  [[nodiscard]] std::int64_t projector_width() const {
+    return cuts_tiles() ? output_width : merge * merge * width;
+  }
   /// Whether the text in front of each frame says its time, so that positions see single pictures.
   [[nodiscard]] bool splits_clips() const { return kind == VisionClass::kQwen3Vl; }
   [[nodiscard]] std::int64_t patch_width() const {
@@ -70,9 +114,12 @@ struct VisionConfig {
   }
 };
 
+/// Tokens of the backbone that an item becomes in a family of tiles.
+[[nodiscard]] std::int64_t tokens_of_tiles(const VisionConfig& vision, const Grid& item);
+
 struct TokenIds {
   std::int64_t image_pad = -1;
-  std::int64_t video_pad = -1;
+  std::int64_t video_pad = -1;  // -1: clips are pictures of a tile for each frame
   std::int64_t vision_start = -1;
   std::int64_t vision_end = -1;
 };

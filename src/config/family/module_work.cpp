@@ -12,7 +12,6 @@ double as_double(std::int64_t count) { return static_cast<double>(count); }
 /// Sum of squared window sizes in patches over one frame: windows tile the merged grid from its
 /// upper left corner, those at the right and lower edge are cut.
 double sum_squared_windows(const Grid& grid, const VisionConfig& vision) {
-  if (vision.window == 0) return as_double(grid.rows * grid.columns * grid.rows * grid.columns);
   const std::int64_t side = vision.window / vision.patch;
   double sum = 0;
   for (std::int64_t row = 0; row < grid.rows; row += side) {
@@ -38,19 +37,22 @@ ModuleWork& ModuleWork::operator+=(const ModuleWork& other) {
 ModuleWork count_vision_work(const ModelConfig& model, const Grid& item) {
   const VisionConfig& vision = model.vision.value();
   const double patches = as_double(item.patches());
+  const double frame = as_double(vision.frame_rows(item.rows * item.columns));
+  const double rows = as_double(item.time) * frame;
   const double width = as_double(vision.width);
   const double layers = as_double(vision.layers);
   const double matrices = vision.kind == VisionClass::kQwen2_5Vl ? 3 : 2;
   const double mlp = matrices * width * as_double(vision.mlp_width);
   const double embedding = 2 * patches * as_double(vision.patch_width()) * width;
-  const double frame = as_double(item.rows * item.columns);
   const double full_layers = as_double(std::ranges::count_if(
       vision.full_attention_layers, [&](std::int64_t layer) { return layer < vision.layers; }));
   const double in_frame =
-      full_layers * frame * frame + (layers - full_layers) * sum_squared_windows(item, vision);
-  return {.linear = 2 * patches * layers * (4 * width * width + mlp) + embedding,
+      full_layers * frame * frame +
+      (layers - full_layers) *
+          (vision.window == 0 ? frame * frame : sum_squared_windows(item, vision));
+  return {.linear = 2 * rows * layers * (4 * width * width + mlp) + embedding,
           .outside_layers = embedding,
-          .mlp = 2 * patches * layers * mlp,
+          .mlp = 2 * rows * layers * mlp,
           .attention = 4 * width * as_double(item.time) * in_frame};
 }
 
@@ -58,9 +60,9 @@ ModuleWork count_merger_work(const ModelConfig& model, const Grid& item) {
   const VisionConfig& vision = model.vision.value();
   const double merged_width = as_double(vision.merge * vision.merge * vision.width);
   const double merged = as_double(item.patches()) / as_double(vision.merge * vision.merge);
+  const double hidden = as_double(vision.projector_width());
   const double levels = 1 + as_double(std::ssize(vision.deepstack_layers));
-  return {.linear =
-              levels * 2 * merged * merged_width * (merged_width + as_double(vision.output_width))};
+  return {.linear = levels * 2 * merged * hidden * (merged_width + as_double(vision.output_width))};
 }
 
 ModuleWork count_backbone_work(const ModelConfig& model, Tokens tokens, Tokens target_tokens) {

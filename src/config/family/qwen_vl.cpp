@@ -5,6 +5,7 @@
 
 #include "config/family/all_families.h"
 #include "config/family/decoder.h"
+#include "config/family/vision_fields.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -67,18 +68,6 @@ BackboneConfig read_third_text(const JsonObject& text, bool tied_head) {
   return backbone;
 }
 
-/// Reads a size that some files give as a list, with one number for each side.
-std::int64_t read_side(const JsonObject& vision, const std::string& key, std::int64_t standard) {
-  if (vision.found(key).starts_with('[')) {
-    const std::vector<std::int64_t> sides = vision.wholes(key, {}, {1, 4096});
-    TRIB_REQUIRE(!sides.empty() && sides.front() == sides.back(),
-                 .what = "config: patches are not square", .where = vision.where(key),
-                 .found = vision.found(key), .expected = "one size for every side");
-    return sides.front();
-  }
-  return vision.whole(key, standard, {1, 4096});
-}
-
 void check_vision(const JsonObject& vision, const VisionConfig& tower,
                   std::int64_t backbone_width) {
   const std::string key = tower.kind == VisionClass::kQwen2Vl ? "hidden_size" : "out_hidden_size";
@@ -98,12 +87,6 @@ void check_vision(const JsonObject& vision, const VisionConfig& tower,
       .where = vision.where("window_size"), .found = str(tower.window, " pixels"),
       .expected =
           str("at least patch_size * spatial_merge_size = ", tower.patch * tower.merge, " pixels"));
-}
-
-void require_activation(const JsonObject& vision, const std::string& expected) {
-  const std::string found = vision.text("hidden_act", expected);
-  TRIB_REQUIRE(found == expected, .what = "config: activation is not supported",
-               .where = vision.where("hidden_act"), .found = escaped(found), .expected = expected);
 }
 
 /// What the towers of all three families have in common.
@@ -133,7 +116,7 @@ VisionConfig read_first_vision(const JsonObject& vision) {
   tower.width = vision.whole("embed_dim", 1280, {1, 1 << 20});
   tower.mlp_width = tower.width * vision.whole("mlp_ratio", 4, {1, 64});
   tower.output_width = vision.whole("hidden_size", 3584, {1, 1 << 20});
-  require_activation(vision, "quick_gelu");
+  require_activation(vision, "hidden_act", "quick_gelu");
   return tower;
 }
 
@@ -171,29 +154,16 @@ VisionConfig read_third_vision(const JsonObject& vision) {
                .where = vision.where("deepstack_visual_indexes"),
                .found = vision.found("deepstack_visual_indexes"),
                .expected = str("ascending numbers below ", tower.layers));
-  require_activation(vision, "gelu_pytorch_tanh");
+  require_activation(vision, "hidden_act", "gelu_pytorch_tanh");
   return tower;
-}
-
-/// Reads a token id: newer files keep them at the top, some older ones in text_config.
-std::int64_t read_token(const JsonObject& config, const std::optional<JsonObject>& text,
-                        const std::string& key, std::int64_t standard, std::int64_t vocab) {
-  const JsonObject& place = !config.has(key) && text ? *text : config;
-  if (!place.has(key)) return standard;
-  const std::int64_t token = place.whole(key, std::nullopt, {0, 1 << 26});
-  TRIB_REQUIRE(token < vocab, .what = "config: token id outside the vocabulary",
-               .where = place.where(key), .found = str(token), .expected = str("below ", vocab));
-  return token;
 }
 
 /// Fills in what all three families read alike: the tower and the tokens of media.
 void read_media(const JsonObject& config, const std::optional<JsonObject>& text,
                 VisionConfig (*read)(const JsonObject& vision), ModelConfig& model) {
-  const std::optional<JsonObject> vision = config.object("vision_config");
-  TRIB_REQUIRE(vision.has_value(), .what = "config: vision_config is missing",
-               .where = config.where("vision_config"), .expected = "an object {...}");
-  model.vision = read(*vision);
-  check_vision(*vision, *model.vision, model.backbone.width);
+  const JsonObject vision = vision_config_of(config);
+  model.vision = read(vision);
+  check_vision(vision, *model.vision, model.backbone.width);
   const auto token = [&](const std::string& key, std::int64_t standard) {
     return read_token(config, text, key, standard, model.backbone.vocab);
   };

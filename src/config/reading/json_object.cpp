@@ -99,6 +99,23 @@ std::vector<std::int64_t> JsonObject::wholes(const std::string& key,
   return values;
 }
 
+std::vector<std::array<std::int64_t, 2>> JsonObject::pairs(
+    const std::string& key, std::vector<std::array<std::int64_t, 2>> standard,
+    WholeRange range) const {
+  if (!has(key)) return standard;
+  const std::string expected =
+      str("a list of pairs of whole numbers from ", range.least, " to ", range.most);
+  if (!object_->at(key).is_array()) refuse_type(key, expected);
+  std::vector<std::array<std::int64_t, 2>> values;
+  for (const Json& pair : object_->at(key)) {
+    const bool fits =
+        pair.is_array() && pair.size() == 2 && is_whole(pair[0], range) && is_whole(pair[1], range);
+    if (!fits) refuse_type(key, expected);
+    values.push_back({pair[0].get<std::int64_t>(), pair[1].get<std::int64_t>()});
+  }
+  return values;
+}
+
 std::vector<std::string> JsonObject::texts(const std::string& key) const {
   if (!has(key)) return {};
   if (!object_->at(key).is_array()) refuse_type(key, "a list of texts");

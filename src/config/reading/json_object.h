@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,6 +40,10 @@ class JsonObject {
   [[nodiscard]] std::vector<std::int64_t> wholes(const std::string& key,
                                                  std::vector<std::int64_t> standard,
                                                  WholeRange range) const;
+  /// A list of pairs of whole numbers.
+  [[nodiscard]] std::vector<std::array<std::int64_t, 2>> pairs(
+      const std::string& key, std::vector<std::array<std::int64_t, 2>> standard,
+      WholeRange range) const;
   [[nodiscard]] std::vector<std::string> texts(const std::string& key) const;  // missing: empty
   /// The object under `key`; null when it is missing or null.
   [[nodiscard]] std::optional<JsonObject> object(const std::string& key) const;
