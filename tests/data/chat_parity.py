@@ -65,10 +65,45 @@ LLAMA = (
     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}"
     "{% endif %}"
 )
+# The template of the InternVL files; the processor puts <img> and </img> around the token of an image
+# and writes clips frame by frame.
+INTERN = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n'}}"
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
+    "{% for content in message['content'] %}{% if content['type'] == 'image' %}"
+    "{{ '<IMG_CONTEXT>\n' }}{% elif content['type'] == 'video' %}{{ '<video>\n' }}"
+    "{% elif content['type'] == 'text' %}{{ content['text'] }}{% endif %}{% endfor %}{% endif %}"
+    "{{'<|im_end|>\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{'<|im_start|>assistant\n' }}{% endif %}"
+)
+# The template of the LLaVA-OneVision files.
+LLAVA = (
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n'}}"
+    "{# Render all images first #}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'image') %}"
+    "{{ '<image>\n' }}{% endfor %}"
+    "{# Render all video then #}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'video') %}"
+    "{{ '<video>\n' }}{% endfor %}"
+    "{# Render all text next #}{% if message['role'] != 'assistant' %}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}"
+    "{{ content['text'] }}{% endfor %}{% else %}"
+    "{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}"
+    "{% generation %}{{ content['text'] }}{% endgeneration %}{% endfor %}{% endif %}"
+    "{{'<|im_end|>' + '\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+FRAMES = 2
+MEDIA = {INTERN: {"<IMG_CONTEXT>": "<img><IMG_CONTEXT></img>",
+                  "<video>": "\n".join(f"Frame{i + 1}: <img><IMG_CONTEXT></img>"
+                                       for i in range(FRAMES))}, LLAVA: {}}
+TILE_TOKENS = {INTERN: {"<|vision_start|>": "<img>", "<|vision_end|>": "</img>",
+                        "<|image_pad|>": "<IMG_CONTEXT>"},
+               LLAVA: {"<|image_pad|>": "<image>", "<|video_pad|>": "<video>"}}
 # The control tokens of Llama 3 that take the places of those of ChatML in the trained tokenizer.
 LLAMA_TOKENS = {"<|im_start|>": "<|start_header_id|>", "<|im_end|>": "<|eot_id|>",
                 "<|vision_start|>": "<|end_header_id|>", "<|vision_end|>": "<|begin_of_text|>"}
-PROMPTS = {LLAMA: [""], QWEN_VL: ["You are a helpful assistant."],
+PROMPTS = {LLAMA: [""], INTERN: [""], LLAVA: [""], QWEN_VL: ["You are a helpful assistant."],
            QWEN_TEXT: ["", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."]}
 
 
@@ -92,18 +127,26 @@ def train_tokenizer(folder, source):
     return folder / "first"
 
 
-def make_turns(source, has_media, tokens):
+def make_turns(source, has_media, tokens, media_roles=(0, 1, 2)):
     turns = []
     for index in range(source.randint(1, 5)):
-        first = 0 if index == 0 else 1
+        role = source.randint(0 if index == 0 else 1, 2)
         parts = []
         for _ in range(source.randint(0, 3)):
-            if has_media and source.random() < 0.3:
+            if has_media and role in media_roles and source.random() < 0.3:
                 parts.append({source.choice(["image", "video"]): 0})
             else:
                 parts.append(make_text(source, tokens))
-        turns.append({"role": source.randint(first, 2), "parts": parts})
+        turns.append({"role": role, "parts": parts})
     return turns
+
+
+def to_lists(turns):
+    """The turns as the templates of families of tiles take them."""
+    return [{"role": ROLES[turn["role"]],
+             "content": [{"type": "text", "text": part} if isinstance(part, str)
+                         else {"type": next(iter(part))} for part in turn["parts"]]}
+            for turn in turns]
 
 
 def to_messages(turns, has_media):
@@ -167,14 +210,49 @@ def has_newline_first(turns):
                for turn in turns)
 
 
-def as_llama(trained, folder):
-    """The trained tokenizer with the control tokens of Llama 3."""
+def renamed(trained, folder, tokens):
+    """The trained tokenizer with other control tokens."""
     text = (trained / "tokenizer.json").read_text(encoding="utf-8")
-    for own, other in LLAMA_TOKENS.items():
+    for own, other in tokens.items():
         text = text.replace(json.dumps(own), json.dumps(other))
     folder.mkdir()
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
     return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+
+
+def compare_tiles(probe, folder, trained, template, source, count):
+    """As compare, for the families of tiles: ids and targets, of which media are no part."""
+    name = {INTERN: "internvl", LLAVA: "llava-onevision"}[template]
+    tokenizer = renamed(trained, folder / name, TILE_TOKENS[template])
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    # Only transformers' own environment knows the marks around what an assistant says.
+    rendered_by = environment.from_string(re.sub("{% (end)?generation %}", "", template))
+    questions = [{"turns": make_turns(source, True, ["x"], media_roles=(0, 1)), "plain": True,
+                  "system": "", "prompt": source.random() < 0.3, "newline": source.random() < 0.5,
+                  "media": 1 if template == INTERN else 2,
+                  "frames": FRAMES if template == INTERN else 0} for _ in range(count)]
+    (folder / "questions").write_text("".join(json.dumps(q) + "\n" for q in questions))
+    subprocess.run([probe, folder / name / "tokenizer.json", folder / "questions",
+                    folder / "answers"], check=True)
+    answers = (folder / "answers").read_text(encoding="utf-8").split("\n")[:-1]
+    different = compared = 0
+    for question, answer in zip(questions, map(json.loads, answers), strict=True):
+        if has_newline_first(question["turns"]):
+            continue
+        compared += 1
+        text = rendered_by.render(messages=to_lists(question["turns"]),
+                                  add_generation_prompt=question["prompt"])
+        for token, written in MEDIA[template].items():
+            text = text.replace(token, written)
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        targets = read_off_targets(tokenizer, ids, question["newline"])
+        if answer["ids"] != ids or answer["targets"] != targets:
+            different += 1
+            if different <= 3:
+                print(f"{ascii(question)}\n  got      {ascii(tokenizer.decode(answer['ids']))}\n"
+                      f"  expected {ascii(text)}")
+    print(f"{name}: {compared - different} of {compared} equal")
+    return different + (compared < count // 4)
 
 
 def compare(probe, folder, tokenizer, template, source, count):
@@ -224,7 +302,7 @@ def compare(probe, folder, tokenizer, template, source, count):
 def check_known_templates(config):
     """The program warns of neither template, because both are compared here."""
     source = (ROOT / "src/data/text/model_template.cpp").read_text()
-    for text in [QWEN_VL, json.loads(config.read_text())["chat_template"]]:
+    for text in [QWEN_VL, INTERN, LLAVA, json.loads(config.read_text())["chat_template"]]:
         digest = hashlib.sha256(text.encode()).hexdigest()
         assert digest in source, f"src/data/text/model_template.cpp lacks {digest}"
 
@@ -239,8 +317,10 @@ def main():
         tokenizer = AutoTokenizer.from_pretrained(trained)
         different = sum(compare(sys.argv[1], folder, tokenizer, template, source, count)
                         for template in [QWEN_VL, QWEN_TEXT])
-        different += compare(sys.argv[1], folder, as_llama(trained, folder / "llama"), LLAMA,
-                             source, count)
+        different += compare(sys.argv[1], folder, renamed(trained, folder / "llama", LLAMA_TOKENS),
+                             LLAMA, source, count)
+        different += sum(compare_tiles(sys.argv[1], folder, trained, template, source, count // 2)
+                         for template in [INTERN, LLAVA])
     sys.exit(1 if different else 0)
 
 

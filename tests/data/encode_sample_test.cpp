@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <set>
 
 #include "core/error.h"
@@ -147,6 +148,80 @@ TEST_F(EncodeSample, CutsASampleAtAnyLimit) {
   const auto encoder = make({length - 1}, true, resize_nearest, /*truncates=*/true);
   EXPECT_EQ(encoder->encode_held_out(record).refusal().code, "too_long");
   EXPECT_EQ(encoder->describe_held_out(record).refusal().code, "too_long");
+}
+
+config::VisionConfig tiny_tiles(config::VisionClass kind) {
+  config::VisionConfig tower;
+  tower.kind = kind;
+  tower.tile = 28;
+  tower.temporal_patch = 1;
+  if (kind == config::VisionClass::kInternVit) return tower;
+  tower.merge = 1;
+  tower.most_tiles = 1;
+  tower.arrangements = {{1, 1}, {1, 2}, {2, 1}, {2, 2}};
+  return tower;
+}
+
+/// Families of tiles put other tokens around a picture, or none; a clip of InternVL is a picture.
+TEST_F(EncodeSample, CutsSamplesOfTilesAtAnyLimit) {
+  const std::string own = tiny_tokenizer().dump();
+  const auto renamed = [&](std::map<std::string, std::string> names) {
+    std::string text = own;
+    for (const auto& [from, to] : names)
+      for (std::size_t at = 0; (at = text.find(from)) != std::string::npos;)
+        text.replace(at, from.size(), to);
+    return Tokenizer::parse(text, "tiny tokenizer");
+  };
+  const Tokenizer intern = renamed({{"<|vision_start|>", "<img>"},
+                                    {"<|vision_end|>", "</img>"},
+                                    {"<|image_pad|>", "<IMG_CONTEXT>"}});
+  const Tokenizer llava = renamed({{"<|image_pad|>", "<image>"}, {"<|video_pad|>", "<video>"}});
+  const Record record = read(kMixed);
+  for (const MediaForm form : {MediaForm::kInternVl, MediaForm::kLlavaOneVision}) {
+    const bool is_intern = form == MediaForm::kInternVl;
+    const auto make_cutting = [&](std::int64_t most) {
+      QwenEncoding encoding;
+      encoding.tokenizer = is_intern ? &intern : &llava;
+      encoding.chat.media = form;
+      PreprocessorConfig& pictures = encoding.pictures.emplace();
+      pictures.temporal_patch = 1;
+      pictures.tiles =
+          tiny_tiles(is_intern ? config::VisionClass::kInternVit : config::VisionClass::kSiglip);
+      pictures.merge = pictures.tiles->merge;
+      encoding.resize = resize_nearest;
+      encoding.most_tokens = {most};
+      encoding.truncates = true;
+      return make_qwen_encoder(std::move(encoding));
+    };
+    const EncodedSample whole = make_cutting(0)->encode(record).value();
+    EXPECT_EQ(whole.shape().images.size(), is_intern ? 4 : 3);
+    const std::vector<std::string> pads{is_intern ? "<IMG_CONTEXT>" : "<image>",
+                                        is_intern ? "<IMG_CONTEXT>" : "<video>"};
+    int cut = 0;
+    for (std::int64_t limit = 1; limit <= std::ssize(whole.tokens); ++limit) {
+      const auto encoder = make_cutting(limit);
+      const auto sample = encoder->encode(record);
+      if (!sample) continue;
+      ++cut;
+      const EncodedSample& part = sample.value();
+      EXPECT_EQ(encoder->describe(record).value(), part.shape());
+      EXPECT_TRUE(std::equal(part.tokens.begin(), part.tokens.end(), whole.tokens.begin()));
+      std::int64_t expected = 0;
+      for (const PatchedItem& item : part.items)
+        expected += config::tokens_of_tiles(
+            tiny_tiles(is_intern ? config::VisionClass::kInternVit : config::VisionClass::kSiglip),
+            item.grid);
+      const Tokenizer& tokenizer = is_intern ? intern : llava;
+      EXPECT_EQ(std::ranges::count_if(part.tokens,
+                                      [&](TokenId token) {
+                                        return token == tokenizer.id_of(pads[0]) ||
+                                               token == tokenizer.id_of(pads[1]);
+                                      }),
+                expected)
+          << "limit " << limit;
+    }
+    EXPECT_GT(cut, 10);
+  }
 }
 
 TEST_F(EncodeSample, LearnsAllTextOfADocument) {

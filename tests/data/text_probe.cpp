@@ -60,11 +60,13 @@ std::vector<Turn> read_turns(const Json& listed) {
 
 Json answer_chat(const Tokenizer& tokenizer, const Json& question) {
   const ChatTemplate chat(tokenizer, {.system_prompt = question.at("system").get<std::string>(),
+                                      .media = static_cast<MediaForm>(question.value("media", 0)),
                                       .train_on_newline = question.at("newline").get<bool>()});
   const std::vector<Turn> turns = read_turns(question.at("turns"));
   const ChatEnd end =
       question.at("prompt").get<bool>() ? ChatEnd::kGenerationPrompt : ChatEnd::kLastTurn;
-  const EncodedChat encoded = chat.encode(turns, end);
+  const std::vector<double> times(question.value("frames", 0), 0.0);
+  const EncodedChat encoded = chat.encode(turns, end, [&](const MediaReference&) { return times; });
   return {{"text", chat.render(turns, end)}, {"ids", encoded.tokens}, {"targets", encoded.targets}};
 }
 

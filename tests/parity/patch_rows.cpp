@@ -1,7 +1,7 @@
 // Reads pictures and clips from one file and writes their patch rows to another, for
-// processor_parity.py. All numbers are little-endian: input is, per item, i32 is_clip, frames,
-// height, width, min pixels, max pixels, then the bytes [frames, height, width, 3]; output is,
-// per item, i32 time, rows, columns, then f32 rows; a refused item has 0, 0, 0.
+// processor_parity.py. All numbers are little-endian: input is, per item, i32 processor, is_clip,
+// frames, height, width, min and max pixels or tiles, then the bytes [frames, height, width, 3];
+// output is, per item, i32 time, rows, columns, tokens, then f32 rows; a refused item has zeros.
 
 #include <cstdint>
 #include <cstdio>
@@ -21,6 +21,32 @@ data::Picture resize(const data::Picture& picture, int height, int width) {
           ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
 }
 
+/// The processors, as tile_processors.py numbers them.
+enum Processor : std::int32_t { kQwenVl, kInternVl, kLlavaAlone, kLlavaAmongOthers };
+
+data::PreprocessorConfig config_of(std::int32_t processor, std::int64_t least, std::int64_t most) {
+  data::PreprocessorConfig config;
+  config.image = config.clip = {least, most};
+  if (processor == kQwenVl) return config;
+  config.temporal_patch = 1;
+  config::VisionConfig& tower = config.tiles.emplace();
+  tower.temporal_patch = 1;
+  tower.tile = 56;
+  config.tile_limits = {least, most};
+  config.mean = {0.485F, 0.456F, 0.406F};
+  config.deviation = {0.229F, 0.224F, 0.225F};
+  tower.kind = config::VisionClass::kInternVit;
+  if (processor == kInternVl) return config;
+  tower.kind = config::VisionClass::kSiglip;
+  tower.tile = 60;  // of which the patches leave 4 pixels out
+  tower.merge = config.merge = 1;
+  tower.most_tiles = 9;
+  for (std::int64_t rows = 1; rows <= 6; ++rows)
+    for (std::int64_t columns = 1; columns <= 6; ++columns)
+      tower.arrangements.push_back({rows, columns});
+  return config;
+}
+
 template <class Value>
 void write(std::ofstream& out, const Value* values, std::size_t count) {
   out.write(reinterpret_cast<const char*>(values),
@@ -28,11 +54,10 @@ void write(std::ofstream& out, const Value* values, std::size_t count) {
 }
 
 void convert(std::ifstream& in, std::ofstream& out) {
-  std::int32_t head[6];
+  std::int32_t head[7];
   while (in.read(reinterpret_cast<char*>(head), sizeof head)) {
-    const auto [is_clip, frames, height, width, least, most] = head;
-    data::PreprocessorConfig config;
-    config.image = config.clip = {least, most};
+    const auto [processor, is_clip, frames, height, width, least, most] = head;
+    const data::PreprocessorConfig config = config_of(processor, least, most);
     std::vector<data::Picture> pictures;
     for (int frame = 0; frame < frames; ++frame) {
       pictures.push_back({width, height, {}});
@@ -41,12 +66,15 @@ void convert(std::ifstream& in, std::ofstream& out) {
     }
     const Result<data::PatchedItem> item =
         is_clip ? data::patch_clip(pictures, 2.0, config, resize)
-                : data::patch_image(pictures.front(), config, resize);
+                : data::patch_image(pictures.front(), config, resize,
+                                    processor == kLlavaAmongOthers ? data::Company::kOthers
+                                                                   : data::Company::kAlone);
     const data::PatchedItem value = item ? item.value() : data::PatchedItem{};
-    const std::int32_t grid[] = {static_cast<std::int32_t>(value.grid.time),
-                                 static_cast<std::int32_t>(value.grid.rows),
-                                 static_cast<std::int32_t>(value.grid.columns)};
-    write(out, grid, 3);
+    const std::int32_t grid[] = {
+        static_cast<std::int32_t>(value.grid.time), static_cast<std::int32_t>(value.grid.rows),
+        static_cast<std::int32_t>(value.grid.columns),
+        static_cast<std::int32_t>(item ? data::merged_tokens(value.grid, config) : 0)};
+    write(out, grid, 4);
     write(out, value.rows.data(), value.rows.size());
   }
 }

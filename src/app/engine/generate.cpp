@@ -136,18 +136,25 @@ data::Picture read_picture(const std::string& path) {
   return std::move(picture).value();
 }
 
-std::vector<data::PatchedItem> patch_images(const GenerateOptions& options,
-                                            const Answerer& answerer,
-                                            const config::ModelConfig& config) {
+/// The settings of the model's images; null for a model that reads text alone.
+std::optional<data::PreprocessorConfig> read_preprocessor(const GenerateOptions& options,
+                                                          const Answerer& answerer,
+                                                          const config::ModelConfig& config) {
   TRIB_REQUIRE(options.images.empty() || config.vision.has_value(),
                .what = "app: this model reads text alone", .where = answerer.directory,
                .found = str(options.images.size(), " images"),
                .fix = "leave --image out, or use a model with a vision tower");
+  if (options.images.empty()) return {};
+  return data::read_preprocessor_config(answerer.directory, *config.vision, answerer.limits);
+}
+
+std::vector<data::PatchedItem> patch_images(const GenerateOptions& options,
+                                            const data::PreprocessorConfig& preprocessor) {
   std::vector<data::PatchedItem> items;
+  const auto company = options.images.size() > 1 ? data::Company::kOthers : data::Company::kAlone;
   for (const std::string& path : options.images) {
-    const data::PreprocessorConfig preprocessor =
-        data::read_preprocessor_config(answerer.directory, *config.vision, answerer.limits);
-    Result<data::PatchedItem> item = data::patch_image(read_picture(path), preprocessor, resize);
+    Result<data::PatchedItem> item =
+        data::patch_image(read_picture(path), preprocessor, resize, company);
     TRIB_REQUIRE(item.has_value(), .what = "app: image does not fit the model", .where = path,
                  .found = str(item.refusal().code, ": ", item.refusal().reason));
     items.push_back(std::move(item).value());
@@ -156,16 +163,13 @@ std::vector<data::PatchedItem> patch_images(const GenerateOptions& options,
 }
 
 /// Encodes the images and then the text as one user turn, followed by the start of the assistant's.
+/// `merged`: the tokens of each image.
 data::EncodedChat encode_prompt(const data::ChatTemplate& chat, const std::string& prompt,
-                                const std::vector<data::PatchedItem>& items,
-                                const config::ModelConfig& config) {
+                                const std::vector<std::int64_t>& merged) {
   data::Turn turn;
-  std::vector<std::int64_t> merged;
-  for (std::size_t i = 0; i < items.size(); ++i) {
+  for (std::size_t i = 0; i < merged.size(); ++i)
     turn.parts.emplace_back(
         data::MediaReference{.modality = Modality::kImage, .index = static_cast<int>(i)});
-    merged.push_back(items[i].grid.patches() / (config.vision->merge * config.vision->merge));
-  }
   turn.parts.emplace_back(prompt);
   const data::EncodedChat encoded =
       chat.encode(std::vector<data::Turn>{turn}, data::ChatEnd::kGenerationPrompt);
@@ -234,10 +238,17 @@ ExitCode run_generate(const GenerateOptions& options) {
       data::Tokenizer::load(fs::path(answerer.directory) / "tokenizer.json");
   const data::ChatTemplate chat(
       tokenizer, {.system_prompt = config::system_prompt_of(
-                      config.family, options.system.value_or(answerer.system_prompt))});
-  const std::vector<data::PatchedItem> items = patch_images(options, answerer, config);
-  model::PackedBatch prompt = make_pack(encode_prompt(chat, options.prompt, items, config), items,
-                                        config, answerer.section.mrope);
+                      config.family, options.system.value_or(answerer.system_prompt)),
+                  .media = data::media_form_of(config)});
+  std::vector<data::PatchedItem> items;
+  std::vector<std::int64_t> merged;  // tokens of each
+  if (const auto preprocessor = read_preprocessor(options, answerer, config)) {
+    items = patch_images(options, *preprocessor);
+    for (const data::PatchedItem& item : items)
+      merged.push_back(data::merged_tokens(item.grid, *preprocessor));
+  }
+  model::PackedBatch prompt =
+      make_pack(encode_prompt(chat, options.prompt, merged), items, config, answerer.section.mrope);
   require_room(prompt.cu_seqlens.back(), options.max_new_tokens, config);
 
   const at::Device device = mesh::open_device(options.device, /*local_rank=*/0);

@@ -29,6 +29,10 @@ std::string text_of(const Turn& turn) {
   return text;
 }
 
+Company company_of(const Record& record) {
+  return record.images.size() > 1 ? Company::kOthers : Company::kAlone;
+}
+
 /// The turn of the last answer that counts in the loss.
 std::size_t find_answer(const std::vector<Turn>& turns) {
   for (std::size_t i = turns.size(); i-- > 0;)
@@ -83,12 +87,13 @@ Result<EncodedChat> QwenEncoder::encode_turns(const Record& record) const {
   if (media > 0 && !encoding_.pictures)
     return Refusal{"no_vision", str(media, " images or clips, and the model reads text alone")};
   if (record.is_document)
-    return encode_document(*encoding_.tokenizer, record.turns.front().parts, times_in(record));
+    return encode_document(*encoding_.tokenizer, record.turns.front().parts, encoding_.chat.media,
+                           times_in(record));
   return chat_.encode(record.turns, ChatEnd::kLastTurn, times_in(record));
 }
 
 ClipTimes QwenEncoder::times_in(const Record& record) const {
-  if (!encoding_.pictures || !encoding_.pictures->limits_whole_clip) return {};
+  if (!encoding_.pictures || !encoding_.pictures->times_clips()) return {};
   return [this, &record](const MediaReference& clip) {
     const Clip& own = record.clips[static_cast<std::size_t>(clip.index)];
     const Result<ClipFrames> frames = measure_clip(record, own, *encoding_.pictures);
@@ -102,7 +107,7 @@ Result<Grid> QwenEncoder::measure(const Record& record, MediaReference medium) c
   if (medium.modality == Modality::kImage) {
     const auto size = measure_picture(record, record.images[index]);
     if (!size) return size.refusal();
-    return grid_of_image(size.value(), *encoding_.pictures);
+    return grid_of_image(size.value(), *encoding_.pictures, company_of(record));
   }
   const Result<ClipFrames> frames = measure_clip(record, record.clips[index], *encoding_.pictures);
   if (!frames) return frames.refusal();
@@ -115,7 +120,8 @@ Result<PatchedItem> QwenEncoder::patch(const Record& record, MediaReference medi
   if (medium.modality == Modality::kImage) {
     Result<Picture> picture = decode_named_picture(record, record.images[index]);
     if (!picture) return picture.refusal();
-    auto item = patch_image(picture.value(), *encoding_.pictures, encoding_.resize);
+    auto item =
+        patch_image(picture.value(), *encoding_.pictures, encoding_.resize, company_of(record));
     if (keep != nullptr) keep->push_back(std::move(picture).value());
     return item;
   }
@@ -148,11 +154,12 @@ EncodedChat QwenEncoder::expand(const EncodedChat& chat,
 }
 
 /// Cuts a chat at the limit: behind a token, or before a picture or clip that does not fit as a
-/// whole, with the <|vision_start|> and <|vision_end|> around each of its pads.
+/// whole, with the tokens around each of its pads.
 void QwenEncoder::cut_chat(EncodedChat& chat, const std::vector<Grid>& grids) const {
   const auto is_pad = [&](std::size_t at) {
     return chat.tokens[at] == chat_.image_pad() || chat.tokens[at] == chat_.video_pad();
   };
+  const std::size_t margin = chat_.wraps_pads() ? 1 : 0;
   std::int64_t length = 0;
   std::size_t kept = 0;   // tokens, of which pads stand for a whole picture
   std::size_t media = 0;  // among them
@@ -160,13 +167,13 @@ void QwenEncoder::cut_chat(EncodedChat& chat, const std::vector<Grid>& grids) co
   int pads = 0;           // of an item that goes on
   for (; kept < chat.tokens.size(); ++kept) {
     const bool pad = is_pad(kept);
-    if (pad && pads == 0) begun = kept - 1;
+    if (pad && pads == 0) begun = kept - margin;
     length += pad ? merged_tokens(grids[media], *encoding_.pictures) / chat.pads[media] : 1;
     if (length > encoding_.most_tokens.count) break;
     if (pad && ++pads == chat.pads[media]) ++media, pads = 0;
   }
   if (kept == chat.tokens.size()) return;
-  const bool lacks_end = kept > 0 && is_pad(kept - 1);
+  const bool lacks_end = margin > 0 && kept > 0 && is_pad(kept - 1);
   if (lacks_end && pads == 0) --media;
   if (lacks_end || pads > 0 || is_pad(kept)) kept = begun;
   chat.tokens.resize(kept);
@@ -194,7 +201,9 @@ Result<SizedChat> QwenEncoder::size_chat(const Record& record, bool truncates) c
   for (std::size_t i = 0; i < sized.chat.media.size(); ++i) {
     // Each item has its pad tokens already.
     shape.tokens += {merged_tokens(grids[i], *encoding_.pictures) - sized.chat.pads[i]};
-    const bool is_clip = sized.chat.media[i].modality == Modality::kVideo;
+    const bool is_clip =
+        sized.chat.media[i].modality == Modality::kVideo &&
+        !(encoding_.pictures->tiles && encoding_.pictures->tiles->clips_are_pictures());
     (is_clip ? shape.videos : shape.images).push_back(grids[i]);
   }
   if (may_cut && shape.target_tokens.count == 0)
@@ -235,7 +244,8 @@ void QwenEncoder::ask_for_middle(HeldOutSample& held_out) const {
   const std::vector<TokenId>& tokens = held_out.sample.tokens;
   std::size_t begin = tokens.size() / 2;
   for (std::size_t i = begin; i < tokens.size(); ++i)
-    if (tokens[i] == chat_.image_pad() || tokens[i] == chat_.video_pad()) begin = i + 2;
+    if (tokens[i] == chat_.image_pad() || tokens[i] == chat_.video_pad())
+      begin = i + (chat_.wraps_pads() ? 2 : 1);
   const std::size_t end = std::min(begin + kAskedOfDocument, tokens.size() - 1);
   held_out.prompt.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(begin));
   held_out.answer = encoding_.tokenizer->decode(
@@ -336,6 +346,7 @@ std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
   QwenEncoding encoding;
   encoding.tokenizer = &tokenizer;
   encoding.chat = {.system_prompt = config::system_prompt_of(model.family, run.data.system_prompt),
+                   .media = media_form_of(model),
                    .train_on_newline = run.data.train_on_newline};
   encoding.most_tokens = most_tokens_of(run);
   encoding.truncates = run.data.too_long == config::TooLong::kTruncate;

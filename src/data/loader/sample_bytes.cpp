@@ -37,7 +37,8 @@ Json describe_items(const EncodedSample& sample, MediaRows rows) {
   for (const PatchedItem& item : sample.items)
     items.push_back({static_cast<int>(item.modality), item.grid.time, item.grid.rows,
                      item.grid.columns, item.seconds_per_step,
-                     rows == MediaRows::kWith ? item.rows.size() : 0});
+                     rows == MediaRows::kWith ? item.rows.size() : 0, item.grid.mosaic.tile_columns,
+                     item.grid.mosaic.rows, item.grid.mosaic.columns});
   return items;
 }
 
@@ -79,7 +80,10 @@ EncodedSample take_sample(std::string_view& message) {
     sample.items.push_back({.modality = static_cast<Modality>(item.at(0).get<int>()),
                             .grid = {.time = item.at(1).get<std::int64_t>(),
                                      .rows = item.at(2).get<std::int64_t>(),
-                                     .columns = item.at(3).get<std::int64_t>()},
+                                     .columns = item.at(3).get<std::int64_t>(),
+                                     .mosaic = {.tile_columns = item.at(6).get<std::int64_t>(),
+                                                .rows = item.at(7).get<std::int64_t>(),
+                                                .columns = item.at(8).get<std::int64_t>()}},
                             .seconds_per_step = item.at(4).get<double>(),
                             .rows = take_values<float>(message, item.at(5).get<std::size_t>())});
   return sample;

@@ -19,7 +19,8 @@ std::vector<std::int64_t> list_media(const SampleShape& shape) {
   std::vector<std::int64_t> numbers{std::ssize(shape.images), std::ssize(shape.videos)};
   for (const auto* grids : {&shape.images, &shape.videos})
     for (const Grid& grid : *grids)
-      numbers.insert(numbers.end(), {grid.time, grid.rows, grid.columns});
+      numbers.insert(numbers.end(), {grid.time, grid.rows, grid.columns, grid.mosaic.tile_columns,
+                                     grid.mosaic.rows, grid.mosaic.columns});
   numbers.insert(numbers.end(), shape.clips.begin(), shape.clips.end());
   return numbers;
 }

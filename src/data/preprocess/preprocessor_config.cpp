@@ -95,6 +95,68 @@ PixelLimits narrowed(PixelLimits file, const std::optional<PixelLimits>& run,
   return file;
 }
 
+/// The sides of `size` must be those of a tile.
+void check_tile(const Settings& settings, std::int64_t tile) {
+  const Json* size = settings.find("size");
+  for (const char* side : {"height", "width"}) {
+    const bool is_given = size != nullptr && size->is_object() && size->contains(side);
+    const std::int64_t found =
+        settings.whole(is_given ? &(*size)[side] : nullptr, str("size.", side), tile);
+    TRIB_REQUIRE(found == tile, .what = "data: image processor and model differ",
+                 .where = str(settings.path(), " size.", side), .found = str(found),
+                 .expected = str(tile, ", the image_size of config.json"));
+  }
+}
+
+/// The limits of the file and, of all tiles together, those of the run.
+TileLimits read_tile_limits(const Settings& settings, std::int64_t tile,
+                            const std::optional<PixelLimits>& run) {
+  const TileLimits standard;
+  TileLimits limits{
+      .least = settings.whole(settings.find("min_patches"), "min_patches", standard.least),
+      .most = settings.whole(settings.find("max_patches"), "max_patches", standard.most)};
+  const std::int64_t area = tile * tile;
+  if (run) {
+    limits.least = std::max(limits.least, (run->least + area - 1) / area);
+    limits.most = std::min(limits.most, run->most / area);
+  }
+  TRIB_REQUIRE(limits.least <= limits.most, .what = "data: pixel limits leave no size",
+               .where = settings.path(),
+               .found = str("at least ", limits.least, " and at most ", limits.most, " tiles of ",
+                            tile, "x", tile, " pixels"),
+               .expected = "the least not above the most",
+               .fix = "change data.min_pixels or data.max_pixels");
+  return limits;
+}
+
+/// `image_grid_pinpoints` must be those of config.json.
+void check_arrangements(const Settings& settings, const config::VisionConfig& vision) {
+  const Json* given = settings.find("image_grid_pinpoints");
+  if (given == nullptr) return;
+  Json expected = Json::array();
+  for (const config::TileArrangement& each : vision.arrangements)
+    expected.push_back({each.rows * vision.tile, each.columns * vision.tile});
+  TRIB_REQUIRE(*given == expected, .what = "data: image processor and model differ",
+               .where = str(settings.path(), " image_grid_pinpoints"), .found = given->dump(),
+               .expected = str(expected.dump(), ", as in config.json"));
+}
+
+/// Leaves only the arrangements whose pixels are within the limits of the run.
+void keep_arrangements(const Settings& settings, const std::optional<PixelLimits>& run,
+                       config::VisionConfig& vision) {
+  if (!run) return;
+  std::erase_if(vision.arrangements, [&](const config::TileArrangement& each) {
+    const std::int64_t pixels = each.tiles() * vision.tile * vision.tile;
+    return pixels < run->least || pixels > run->most;
+  });
+  TRIB_REQUIRE(!vision.arrangements.empty(), .what = "data: pixel limits leave no size",
+               .where = settings.path(),
+               .found = str("at least ", run->least, " and at most ", run->most, " pixels"),
+               .expected = str("a pinpoint of tiles of ", vision.tile, "x", vision.tile,
+                               " pixels between them"),
+               .fix = "change data.min_pixels or data.max_pixels");
+}
+
 /// Checks that no standard deviation is zero, because pixels are divided by it.
 void check_deviation(const Settings& settings, const std::array<float, 3>& deviation) {
   for (const float part : deviation)
@@ -118,6 +180,17 @@ PreprocessorConfig read_preprocessor_config(const std::string& directory,
   config.mean = image.colour("image_mean", config.mean);
   config.deviation = image.colour("image_std", config.deviation);
   check_deviation(image, config.deviation);
+  if (vision.cuts_tiles()) {
+    config.tiles = vision;
+    check_tile(image, vision.tile);
+    if (vision.arrangements.empty()) {
+      config.tile_limits = read_tile_limits(image, vision.tile, limits);
+    } else {
+      check_arrangements(image, vision);
+      keep_arrangements(image, limits, *config.tiles);
+    }
+    return config;
+  }
   const PixelLimits of_file = image.limits(config.image);
   config.image = narrowed(of_file, limits, image.path());
   config.limits_whole_clip = vision.splits_clips();

@@ -17,8 +17,19 @@ struct PixelLimits {
   friend bool operator==(const PixelLimits&, const PixelLimits&) = default;
 };
 
-/// The settings of the image processor of a Qwen-VL model. Where its clips have limits as a whole,
-/// the text in front of each step says its time.
+/// Min and max number of tiles that a picture is cut into, a thumbnail not counted.
+struct TileLimits {
+  std::int64_t least = 1;
+  std::int64_t most = 12;
+
+  friend bool operator==(const TileLimits&, const TileLimits&) = default;
+};
+
+/// Whether a picture is the only one of its sample.
+enum class Company { kAlone, kOthers };
+
+/// The settings of the image processor of a model. Where the clips of a Qwen-VL model have limits
+/// as a whole, the text in front of each step says its time.
 struct PreprocessorConfig {
   std::int64_t patch = 14;          // pixels a side
   std::int64_t temporal_patch = 2;  // frames
@@ -27,11 +38,17 @@ struct PreprocessorConfig {
   PixelLimits clip;                                    // of each frame, or of all of them
   bool limits_whole_clip = false;                      // Qwen3-VL
   std::int64_t most_of_frame = std::int64_t{1} << 40;  // of such a clip, by the run's limit
+  std::optional<config::VisionConfig> tiles = {};      // the tower of a family that cuts tiles
+  TileLimits tile_limits;                              // of InternVL
   std::array<float, 3> mean = {0.48145466F, 0.4578275F, 0.40821073F};
   std::array<float, 3> deviation = {0.26862954F, 0.26130258F, 0.27577711F};
 
   /// Both sides of a resized picture are multiples of this number of pixels.
   [[nodiscard]] std::int64_t factor() const { return patch * merge; }
+  /// Whether each step of a clip has words of its own in the text.
+  [[nodiscard]] bool times_clips() const {
+    return limits_whole_clip || (tiles && tiles->clips_are_pictures());
+  }
   [[nodiscard]] std::int64_t patch_width() const { return 3 * temporal_patch * patch * patch; }
 };
 
@@ -39,7 +56,7 @@ struct PreprocessorConfig {
 /// a file or a field is absent, patch sizes come from `vision` and the rest from the struct above.
 ///
 /// units:  `limits` are those of the run (data.min_pixels, data.max_pixels); the result keeps them
-///         and those of the file
+///         and those of the file. Tiles keep them together, and a thumbnail does not count
 /// errors: Fault::kInput naming file and field: wrong type, out of range, sizes that differ from
 ///         config.json, limits that leave no size
 [[nodiscard]] PreprocessorConfig read_preprocessor_config(const std::string& directory,

@@ -6,88 +6,24 @@
 #include <vector>
 
 #include "core/error.h"
+#include "data/preprocess/cut_patches.h"
+#include "data/preprocess/tiles.h"
 
 namespace tributary::data {
 namespace {
-
-/// The normalised value of every 8-bit level: [channel][level].
-using LevelTable = std::array<std::array<float, 256>, 3>;
-
-LevelTable normalised_levels(const PreprocessorConfig& config) {
-  LevelTable table;
-  for (std::size_t channel = 0; channel < 3; ++channel) {
-    // The reference folds the division by 255 into mean and deviation, in f32.
-    const float mean = config.mean[channel] * 255.0F;
-    const float deviation = config.deviation[channel] * 255.0F;
-    for (std::size_t level = 0; level < 256; ++level)
-      table[channel][level] = (static_cast<float>(level) - mean) / deviation;
-  }
-  return table;
-}
-
-/// Writes one frame's share of every row of one grid step.
-class FrameCutter {
- public:
-  FrameCutter(const Grid& grid, const PreprocessorConfig& config)
-      : grid_(grid), config_(config), levels_(normalised_levels(config)) {}
-
-  /// `step_rows` is the first row of the grid step, `slot` the place of the frame in the step.
-  void cut(const Picture& frame, std::int64_t slot, float* step_rows) const {
-    const std::int64_t merge = config_.merge;
-    float* row = step_rows;
-    for (std::int64_t block_row = 0; block_row < grid_.rows; block_row += merge)
-      for (std::int64_t block_column = 0; block_column < grid_.columns; block_column += merge)
-        for (std::int64_t y = block_row; y < block_row + merge; ++y)
-          for (std::int64_t x = block_column; x < block_column + merge; ++x) {
-            cut_patch(frame, y, x, slot, row);
-            row += config_.patch_width();
-          }
-  }
-
- private:
-  void cut_patch(const Picture& frame, std::int64_t grid_y, std::int64_t grid_x, std::int64_t slot,
-                 float* row) const {
-    const std::int64_t side = config_.patch;
-    for (std::size_t channel = 0; channel < 3; ++channel) {
-      const std::array<float, 256>& level = levels_[channel];
-      float* out = row + (channel * config_.temporal_patch + slot) * side * side;
-      for (std::int64_t y = 0; y < side; ++y) {
-        const std::uint8_t* in =
-            frame.rgb.data() + 3 * ((grid_y * side + y) * frame.width + grid_x * side) + channel;
-        for (std::int64_t x = 0; x < side; ++x) *out++ = level[in[3 * x]];
-      }
-    }
-  }
-
-  Grid grid_;
-  const PreprocessorConfig& config_;
-  LevelTable levels_;
-};
-
-Picture resized(const Picture& picture, const Grid& grid, const PreprocessorConfig& config,
-                const Resize& resize) {
-  const int height = static_cast<int>(grid.rows * config.patch);
-  const int width = static_cast<int>(grid.columns * config.patch);
-  if (picture.height == height && picture.width == width) return picture;
-  Picture result = resize(picture, height, width);
-  TRIB_CHECK(result.height == height && result.width == width &&
-                 result.rgb.size() == std::size_t{3} * height * width,
-             .what = "data: resize gave another size",
-             .found = str(result.height, "x", result.width), .expected = str(height, "x", width));
-  return result;
-}
 
 PatchedItem cut_frames(std::span<const Picture* const> frames, const Grid& grid,
                        const PreprocessorConfig& config, const Resize& resize) {
   PatchedItem item{.grid = grid, .rows = {}};
   item.rows.resize(grid.patches() * config.patch_width());
-  const FrameCutter cutter(grid, config);
+  const PatchCutter cutter(config);
   const std::int64_t step_values = grid.rows * grid.columns * config.patch_width();
+  const PictureSize size{grid.rows * config.patch, grid.columns * config.patch};
   Picture frame;
   for (std::int64_t slot = 0; slot < grid.time * config.temporal_patch; ++slot) {
-    if (slot < std::ssize(frames)) frame = resized(*frames[slot], grid, config, resize);
+    if (slot < std::ssize(frames)) frame = resized(*frames[slot], size, resize);
     float* step_rows = item.rows.data() + slot / config.temporal_patch * step_values;
-    cutter.cut(frame, slot % config.temporal_patch, step_rows);
+    cutter.cut(frame, {}, grid, slot % config.temporal_patch, step_rows);
   }
   return item;
 }
@@ -165,7 +101,8 @@ Result<PictureSize> resize_whole_clip(PictureSize size, std::int64_t frames,
   return result;
 }
 
-Result<Grid> grid_of_image(PictureSize size, const PreprocessorConfig& config) {
+Result<Grid> grid_of_image(PictureSize size, const PreprocessorConfig& config, Company company) {
+  if (config.tiles) return grid_of_tiles(size, config, company);
   const Result<PictureSize> resized_size = smart_resize(size, config.factor(), config.image);
   if (!resized_size) return resized_size.refusal();
   return Grid{1, resized_size.value().height / config.patch,
@@ -174,6 +111,7 @@ Result<Grid> grid_of_image(PictureSize size, const PreprocessorConfig& config) {
 
 Result<Grid> grid_of_clip(PictureSize size, std::int64_t frames, const PreprocessorConfig& config) {
   if (frames < 1) return Refusal{"no_frames", "a clip without frames"};
+  if (config.tiles) return grid_of_tiled_clip(size, frames, config);
   const Result<PictureSize> resized_size = config.limits_whole_clip
                                                ? resize_whole_clip(size, frames, config)
                                                : smart_resize(size, config.factor(), config.clip);
@@ -184,13 +122,15 @@ Result<Grid> grid_of_clip(PictureSize size, std::int64_t frames, const Preproces
 }
 
 std::int64_t merged_tokens(const Grid& grid, const PreprocessorConfig& config) {
-  return grid.patches() / (config.merge * config.merge);
+  return config.tiles ? config::tokens_of_tiles(*config.tiles, grid)
+                      : grid.patches() / (config.merge * config.merge);
 }
 
 std::vector<double> times_of_clip(std::span<const double> seconds,
                                   const PreprocessorConfig& config) {
   std::vector<double> times;
-  if (!config.limits_whole_clip) return times;
+  if (!config.times_clips()) return times;
+  if (config.tiles) return {seconds.begin(), seconds.end()};  // each frame is a step
   const auto joined = static_cast<std::size_t>(config.temporal_patch);
   for (std::size_t first = 0; first < seconds.size(); first += joined) {
     const std::size_t last = std::min(first + joined, seconds.size()) - 1;
@@ -200,7 +140,8 @@ std::vector<double> times_of_clip(std::span<const double> seconds,
 }
 
 Result<PatchedItem> patch_image(const Picture& picture, const PreprocessorConfig& config,
-                                const Resize& resize) {
+                                const Resize& resize, Company company) {
+  if (config.tiles) return cut_tiles(picture, config, company, resize);
   const Result<Grid> grid = grid_of_image(size_of(picture), config);
   if (!grid) return grid.refusal();
   // An image is a clip of one frame, which cut_frames repeats.
@@ -225,6 +166,7 @@ Result<PatchedItem> patch_clip(std::span<const Picture> frames, double fps,
   const Result<Grid> grid = grid_of_clip(frames.empty() ? PictureSize{} : size_of(frames.front()),
                                          std::ssize(frames), config);
   if (!grid) return grid.refusal();
+  if (config.tiles) return cut_clip_tiles(list, grid.value(), config, resize);
   PatchedItem item = cut_frames(list, grid.value(), config, resize);
   item.modality = Modality::kVideo;
   item.seconds_per_step = static_cast<double>(config.temporal_patch) / fps;

@@ -1,19 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
 #include "core/result.h"
+#include "data/preprocess/cut_patches.h"
 #include "data/preprocess/preprocessor_config.h"
 #include "data/sample.h"
 
 namespace tributary::data {
-
-/// Resizes a picture to (height, width). Callers pass `ops/resize_bicubic.h`, which agrees with
-/// transformers to the last bit; it needs torch, which this room may not use.
-using Resize = std::function<Picture(const Picture&, int height, int width)>;
 
 /// The size nearest to `size` whose sides are multiples of `factor` and whose area is in `limits`.
 ///
@@ -24,15 +20,17 @@ using Resize = std::function<Picture(const Picture&, int height, int width)>;
 [[nodiscard]] Result<PictureSize> smart_resize(PictureSize size, std::int64_t factor,
                                                PixelLimits limits);
 
-/// The grid of patches of a picture of this size.
-[[nodiscard]] Result<Grid> grid_of_image(PictureSize size, const PreprocessorConfig& config);
+/// The grid of patches of a picture of this size. Families of tiles cut some pictures otherwise
+/// when their sample has several.
+[[nodiscard]] Result<Grid> grid_of_image(PictureSize size, const PreprocessorConfig& config,
+                                         Company company = Company::kAlone);
 
 /// The grid of patches of a clip of `frames` frames; an odd count repeats the last frame.
 [[nodiscard]] Result<Grid> grid_of_clip(PictureSize size, std::int64_t frames,
                                         const PreprocessorConfig& config);
 
-/// The time [s] of each step of a clip that the text says, the mean of its frames; empty for models
-/// whose text says none.
+/// The time [s] of each step of a clip that has words of its own in the text, the mean of its
+/// frames; empty for models whose clips are one piece in the text.
 /// shape: seconds [frames]
 [[nodiscard]] std::vector<double> times_of_clip(std::span<const double> seconds,
                                                 const PreprocessorConfig& config);
@@ -49,7 +47,8 @@ using Resize = std::function<Picture(const Picture&, int height, int width)>;
 /// source: docs/theory/numerics.md, "Resizing pixels" and "Patch rows"
 [[nodiscard]] Result<PatchedItem> patch_image(const Picture& picture,
                                               const PreprocessorConfig& config,
-                                              const Resize& resize);
+                                              const Resize& resize,
+                                              Company company = Company::kAlone);
 
 /// As patch_image, for a clip; consecutive frames share a row.
 ///

@@ -1,8 +1,6 @@
 #include "data/text/chat_template.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <utf8proc.h>
 #include <utility>
 
@@ -11,11 +9,6 @@
 
 namespace tributary::data {
 namespace {
-
-constexpr std::string_view kVisionStart = "<|vision_start|>";
-constexpr std::string_view kVisionEnd = "<|vision_end|>";
-constexpr std::string_view kImagePad = "<|image_pad|>";
-constexpr std::string_view kVideoPad = "<|video_pad|>";
 
 std::string_view name_of(Role role) {
   switch (role) {
@@ -27,12 +20,6 @@ std::string_view name_of(Role role) {
       return "assistant";
   }
   TRIB_RAISE(Fault::kBug, .what = "data: role without a name", .found = str(int(role)));
-}
-
-std::string_view pad_of(Modality modality) {
-  TRIB_CHECK(modality == Modality::kImage || modality == Modality::kVideo,
-             .what = "data: chat item is neither image nor clip", .found = str(int(modality)));
-  return modality == Modality::kImage ? kImagePad : kVideoPad;
 }
 
 }  // namespace
@@ -110,6 +97,16 @@ std::vector<Part> trimmed(std::vector<Part> parts) {
   return parts;
 }
 
+/// The images of a turn, then its clips, then its text.
+std::vector<Part> media_first(std::vector<Part> parts) {
+  std::ranges::stable_sort(parts, {}, [](const Part& part) {
+    const auto* media = std::get_if<MediaReference>(&part);
+    if (media == nullptr) return 2;
+    return media->modality == Modality::kImage ? 0 : 1;
+  });
+  return parts;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> list_targets(const std::vector<TokenId>& tokens,
@@ -119,12 +116,6 @@ std::vector<std::int64_t> list_targets(const std::vector<TokenId>& tokens,
     if (counts[i]) targets[i - 1] = tokens[i];
   }
   return targets;
-}
-
-std::string text_of_time(double seconds) {
-  std::array<char, 64> text{};
-  (void)std::snprintf(text.data(), text.size(), "<%.1f seconds>", seconds);
-  return text.data();
 }
 
 /// A stretch of the rendered chat that is tokenised on its own.
@@ -139,7 +130,8 @@ struct ChatTemplate::Segment {
 /// Lists the segments of a chat.
 class ChatTemplate::Writer {
  public:
-  Writer(const Style& style, const ClipTimes& clip_times) : style_(style), clip_times_(clip_times) {
+  Writer(const Style& style, MediaForm media, const ClipTimes& clip_times)
+      : style_(style), media_(media), clip_times_(clip_times) {
     if (!style.begin.empty()) control(style.begin, false);
   }
 
@@ -152,7 +144,8 @@ class ChatTemplate::Writer {
   void add_turn(const Turn& turn, bool trains_on_newline) {
     const bool counts = turn.role == Role::kAssistant && turn.is_learned;
     begin_turn(turn.role);
-    for (const Part& part : style_.trims ? trimmed(turn.parts) : turn.parts) {
+    const std::vector<Part> parts = style_.trims ? trimmed(turn.parts) : turn.parts;
+    for (const Part& part : puts_media_first(media_) ? media_first(parts) : parts) {
       if (const auto* text = std::get_if<std::string>(&part))
         plain(*text, counts);
       else
@@ -178,23 +171,24 @@ class ChatTemplate::Writer {
   void add_media(const MediaReference& media) {
     std::vector<double> times;
     if (media.modality == Modality::kVideo && clip_times_) times = clip_times_(media);
-    if (times.empty()) add_pad(media, /*is_next=*/false);
-    for (std::size_t step = 0; step < times.size(); ++step) {
-      plain(text_of_time(times[step]), false);
-      add_pad(media, step > 0);
+    bool is_next = false;
+    for (const MediaPiece& piece : write_media(media_, media.modality, times)) {
+      if (!piece.is_control) {
+        plain(piece.text, false);
+        continue;
+      }
+      control(piece.text, false);
+      if (!piece.is_pad) continue;
+      if (is_next)
+        segments_.back().is_next_pad = true;
+      else
+        segments_.back().media = media;
+      is_next = true;
     }
-  }
-  void add_pad(const MediaReference& media, bool is_next) {
-    control(kVisionStart, false);
-    control(pad_of(media.modality), false);
-    if (is_next)
-      segments_.back().is_next_pad = true;
-    else
-      segments_.back().media = media;
-    control(kVisionEnd, false);
   }
 
   const Style& style_;
+  MediaForm media_;
   const ClipTimes& clip_times_;
   std::vector<Segment> segments_;
 };
@@ -204,8 +198,8 @@ ChatTemplate::ChatTemplate(const Tokenizer& tokenizer, ChatOptions options)
       options_(std::move(options)),
       style_(&style_of(tokenizer)),
       end_of_turn_(tokenizer.id_of(style_->end)),
-      image_pad_(tokenizer.find(kImagePad)),
-      video_pad_(tokenizer.find(kVideoPad)) {
+      image_pad_(tokenizer.find(pad_of(options_.media, Modality::kImage))),
+      video_pad_(tokenizer.find(pad_of(options_.media, Modality::kVideo))) {
   for (const std::string_view token : {style_->begin, style_->start, style_->after_role})
     if (!token.empty()) (void)tokenizer.id_of(token);
 }
@@ -213,7 +207,7 @@ ChatTemplate::ChatTemplate(const Tokenizer& tokenizer, ChatOptions options)
 std::vector<ChatTemplate::Segment> ChatTemplate::list_segments(std::span<const Turn> turns,
                                                                ChatEnd end,
                                                                const ClipTimes& clip_times) const {
-  Writer writer(*style_, clip_times);
+  Writer writer(*style_, options_.media, clip_times);
   const bool lacks_system = turns.empty() || turns.front().role != Role::kSystem;
   if (lacks_system && !options_.system_prompt.empty())
     writer.add_turn({Role::kSystem, {options_.system_prompt}}, options_.train_on_newline);

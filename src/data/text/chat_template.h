@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "data/record/conversation.h"
+#include "data/text/media_words.h"
 #include "data/text/tokenizer.h"
 
 namespace tributary::data {
 
 struct ChatOptions {
-  std::string system_prompt;     // put in front of a chat without system turn; empty: none
+  std::string system_prompt;  // put in front of a chat without system turn; empty: none
+  MediaForm media = MediaForm::kQwenVl;
   bool train_on_newline = true;  // the "\n" after the <|im_end|> of an answer counts in the loss
 };
 
@@ -33,10 +35,8 @@ struct EncodedChat {
 [[nodiscard]] std::vector<std::int64_t> list_targets(const std::vector<TokenId>& tokens,
                                                      const std::vector<bool>& counts);
 
-/// The time [s] of each step of a clip, where the text in front of it says it; else nothing.
+/// The time [s] of each step of a clip, where steps have words of their own; else nothing.
 using ClipTimes = std::function<std::vector<double>(const MediaReference& clip)>;
-/// `<0.2 seconds>`: how the text says it.
-[[nodiscard]] std::string text_of_time(double seconds);
 
 /// The chats of the families, built from turns and not from text, so that the text of a user cannot
 /// become a control token. The tokenizer says which: ChatML where it has <|im_start|>, the headers
@@ -68,6 +68,8 @@ class ChatTemplate {
   /// The token that stands for a piece of an image or clip; null in a text tokenizer.
   [[nodiscard]] std::optional<TokenId> image_pad() const { return image_pad_; }
   [[nodiscard]] std::optional<TokenId> video_pad() const { return video_pad_; }
+  /// Whether there is a token in front of each pad, and one behind it.
+  [[nodiscard]] bool wraps_pads() const { return data::wraps_pads(options_.media); }
   /// The token that ends a turn: generation stops there.
   [[nodiscard]] TokenId end_of_turn() const { return end_of_turn_; }
 

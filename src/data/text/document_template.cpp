@@ -1,6 +1,5 @@
 #include "data/text/document_template.h"
 
-#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -20,29 +19,25 @@ TokenId end_of_text(const Tokenizer& tokenizer) {
              .fix = "train on chats, or name a model whose tokenizer has one");
 }
 
-void add_pad(const Tokenizer& tokenizer, const MediaReference& medium, EncodedChat& document) {
-  const bool is_image = medium.modality == Modality::kImage;
-  document.tokens.push_back(tokenizer.id_of("<|vision_start|>"));
-  document.tokens.push_back(tokenizer.id_of(is_image ? "<|image_pad|>" : "<|video_pad|>"));
-  document.tokens.push_back(tokenizer.id_of("<|vision_end|>"));
-}
-
-void add_media(const Tokenizer& tokenizer, const MediaReference& medium,
+void add_media(const Tokenizer& tokenizer, MediaForm form, const MediaReference& medium,
                const ClipTimes& clip_times, EncodedChat& document) {
   std::vector<double> times;
   if (medium.modality == Modality::kVideo && clip_times) times = clip_times(medium);
-  if (times.empty()) add_pad(tokenizer, medium, document);
-  for (const double seconds : times) {
-    tokenizer.encode_to(text_of_time(seconds), SpecialText::kPlain, document.tokens);
-    add_pad(tokenizer, medium, document);
+  int pads = 0;
+  for (const MediaPiece& piece : write_media(form, medium.modality, times)) {
+    if (piece.is_control)
+      document.tokens.push_back(tokenizer.id_of(piece.text));
+    else
+      tokenizer.encode_to(piece.text, SpecialText::kPlain, document.tokens);
+    if (piece.is_pad) ++pads;
   }
   document.media.push_back(medium);
-  document.pads.push_back(std::max(1, static_cast<int>(times.size())));
+  document.pads.push_back(pads);
 }
 
 }  // namespace
 
-EncodedChat encode_document(const Tokenizer& tokenizer, std::span<const Part> parts,
+EncodedChat encode_document(const Tokenizer& tokenizer, std::span<const Part> parts, MediaForm form,
                             const ClipTimes& clip_times) {
   EncodedChat document;
   std::vector<bool> counts;
@@ -55,7 +50,7 @@ EncodedChat encode_document(const Tokenizer& tokenizer, std::span<const Part> pa
     if (text != nullptr) {
       tokenizer.encode_to(*text, SpecialText::kPlain, document.tokens);
     } else {
-      add_media(tokenizer, std::get<MediaReference>(part), clip_times, document);
+      add_media(tokenizer, form, std::get<MediaReference>(part), clip_times, document);
     }
     counts.resize(document.tokens.size(), text != nullptr);
   }

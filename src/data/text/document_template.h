@@ -13,6 +13,6 @@ namespace tributary::data {
 /// shape:  each image or clip has the pad tokens that it has in a chat
 /// errors: Fault::kInput when the tokenizer has no token that ends a text, or none for the media
 [[nodiscard]] EncodedChat encode_document(const Tokenizer& tokenizer, std::span<const Part> parts,
-                                          const ClipTimes& clip_times = {});
+                                          MediaForm form, const ClipTimes& clip_times = {});
 
 }  // namespace tributary::data
