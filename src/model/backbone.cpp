@@ -69,28 +69,28 @@ at::Tensor rotary_angles(const config::BackboneConfig& config, const at::Tensor&
 
 }  // namespace
 
-Backbone::Backbone(const config::BackboneConfig& config, const std::string& prefix,
+Backbone::Backbone(const config::BackboneConfig& config, const BackboneNames& names,
                    const parallel::Layout& layout,
                    std::vector<std::unique_ptr<parallel::Unit>>& units)
     : config_(config) {
   embedding_unit_ = &add_unit(units, "embed", layout.at_stage(0));
-  embedding_.emplace(*embedding_unit_, prefix + "embed_tokens", config.vocab, config.width,
+  embedding_.emplace(*embedding_unit_, names.prefix + "embed_tokens", config.vocab, config.width,
                      config.initializer_range);
   layers_.reserve(static_cast<std::size_t>(config.layers));
   for (std::int64_t i = 0; i < config.layers; ++i) {
     parallel::Unit& unit = add_unit(units, str("layers.", i), layout.at_stage(stage_of(i)));
     layer_units_.push_back(&unit);
-    layers_.emplace_back(unit, config, str(prefix, "layers.", i));
+    layers_.emplace_back(unit, config, str(names.prefix, "layers.", i));
   }
-  add_head(prefix, layout.at_stage(layout.virtual_stages() - 1), units);
+  add_head(names, layout.at_stage(layout.virtual_stages() - 1), units);
 }
 
-void Backbone::add_head(const std::string& prefix, const parallel::Layout& layout,
+void Backbone::add_head(const BackboneNames& names, const parallel::Layout& layout,
                         std::vector<std::unique_ptr<parallel::Unit>>& units) {
   head_unit_ = &add_unit(units, "head", layout);
-  final_norm_.emplace(*head_unit_, prefix + "norm", config_.width, config_.norm_epsilon);
+  final_norm_.emplace(*head_unit_, names.prefix + "norm", config_.width, config_.norm_epsilon);
   if (!config_.tied_head) {
-    head_.emplace(*head_unit_, "lm_head", config_.vocab, config_.width, config_.initializer_range);
+    head_.emplace(*head_unit_, names.head, config_.vocab, config_.width, config_.initializer_range);
     return;
   }
   if (layout.holder(0) == layout.holder(layout.virtual_stage)) {
@@ -98,7 +98,7 @@ void Backbone::add_head(const std::string& prefix, const parallel::Layout& layou
     return;
   }
   // The copy has a unit of its own, so that it is cut over the ranks as the embedding is.
-  head_.emplace(add_unit(units, "tied_head", layout), prefix + "embed_tokens", config_.vocab,
+  head_.emplace(add_unit(units, "tied_head", layout), names.prefix + "embed_tokens", config_.vocab,
                 config_.width, config_.initializer_range);
   for (parallel::Parameter* copy : {&embedding_->weight(), &head_->weight()}) {
     copy->split.copies = &layout.mesh->end_stages();

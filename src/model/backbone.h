@@ -19,17 +19,22 @@
 
 namespace tributary::model {
 
+/// What checkpoints call the parameters of a backbone.
+struct BackboneNames {
+  std::string prefix = "model.";  // of all but the head
+  std::string head = "lm_head";
+};
+
 /// The decoder-only language model that encoders feed: token embedding, layers, norm, head.
 ///
 /// It takes embedded inputs, so that a family can put vision features in their places first. Where
 /// a pipeline cuts it, each virtual stage runs its layers; the final norm belongs to the head.
 class Backbone {
  public:
-  /// Appends its units: backbone.embed, backbone.layers.<n>, backbone.head. `prefix` begins the
-  /// names of all parameters but the head's: model.
+  /// Appends its units: backbone.embed, backbone.layers.<n>, backbone.head.
   ///
   /// A head that is tied to an embedding on another rank is a copy of it, backbone.tied_head.
-  Backbone(const config::BackboneConfig& config, const std::string& prefix,
+  Backbone(const config::BackboneConfig& config, const BackboneNames& names,
            const parallel::Layout& layout, std::vector<std::unique_ptr<parallel::Unit>>& units);
   Backbone(const Backbone&) = delete;
   Backbone& operator=(const Backbone&) = delete;
@@ -85,7 +90,7 @@ class Backbone {
   [[nodiscard]] Layers layers_of(int stage) const;
   [[nodiscard]] int stage_of(std::int64_t layer) const;
   [[nodiscard]] bool is_last(int stage) const { return stage + 1 == layout().virtual_stages(); }
-  void add_head(const std::string& prefix, const parallel::Layout& layout,
+  void add_head(const BackboneNames& names, const parallel::Layout& layout,
                 std::vector<std::unique_ptr<parallel::Unit>>& units);
   [[nodiscard]] std::shared_ptr<const PackContext> context_of(
       const at::Tensor& hidden, const at::Tensor& position_ids,

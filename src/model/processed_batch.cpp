@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/nearest_name.h"
 #include "model/positions.h"
+#include "model/tile_inputs.h"
 
 namespace tributary::model {
 namespace {
@@ -25,7 +26,7 @@ void require_known_names(const Inputs& inputs) {
   static const std::vector<std::string> known{
       "input_ids",      "attention_mask",      "position_ids",   "pixel_values",
       "image_grid_thw", "pixel_values_videos", "video_grid_thw", "second_per_grid_ts",
-      "labels",         "mm_token_type_ids"};
+      "labels",         "mm_token_type_ids",   "image_sizes",    "batch_num_images"};
   for (const auto& [name, tensor] : inputs) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string nearest = nearest_name(name, known);
@@ -185,8 +186,12 @@ ProcessedBatch pack_processed(const config::ModelConfig& config, const Inputs& i
   find_samples(batch, like_ids(inputs, "attention_mask", ids), positions.text);
   PackedBatch& pack = batch.pack;
   pack.input_ids = ids.flatten().index_select(0, batch.places);
-  pack.media[Modality::kImage] = read_media(inputs, "image_grid_thw", "pixel_values");
-  pack.media[Modality::kVideo] = read_media(inputs, "video_grid_thw", "pixel_values_videos");
+  if (config.vision && config.vision->cuts_tiles()) {
+    pack.media = read_tiles(*config.vision, inputs);
+  } else {
+    pack.media[Modality::kImage] = read_media(inputs, "image_grid_thw", "pixel_values");
+    pack.media[Modality::kVideo] = read_media(inputs, "video_grid_thw", "pixel_values_videos");
+  }
   pack.position_ids = positions.axes.defined()
                           ? positions.axes.flatten(1).index_select(1, batch.places)
                           : derive_positions(config, batch, inputs, mode);

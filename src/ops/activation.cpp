@@ -6,6 +6,8 @@ namespace tributary::ops {
 
 at::Tensor activate(const at::Tensor& x, Activation activation) {
   switch (activation) {
+    case Activation::kGelu:
+      return at::gelu(x);
     case Activation::kGeluTanh:
       return at::gelu(x, "tanh");
     case Activation::kQuickGelu:

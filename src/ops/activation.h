@@ -4,8 +4,9 @@
 
 namespace tributary::ops {
 
-/// Activations of plain MLPs. kQuickGelu is x * sigmoid(1.702 x), of Qwen2-VL.
-enum class Activation { kGeluTanh, kQuickGelu };
+/// Activations of plain MLPs. kGelu has the error function in it; kQuickGelu is x * sigmoid(1.702
+/// x), of Qwen2-VL.
+enum class Activation { kGelu, kGeluTanh, kQuickGelu };
 
 /// shape: as x
 [[nodiscard]] at::Tensor activate(const at::Tensor& x, Activation activation);

@@ -16,8 +16,9 @@ namespace tributary::parallel {
 
 /// How a parameter starts when no weights are loaded.
 struct Initializer {
-  enum class Kind { kZeros, kOnes, kNormal, kUniform } kind = Kind::kZeros;
-  double deviation = 0;  // of kNormal; of kUniform, which lies around 0, the largest one
+  enum class Kind { kZeros, kOnes, kConstant, kNormal, kUniform } kind = Kind::kZeros;
+  // Of kNormal; the value of kConstant; of kUniform, which lies around 0, the largest one.
+  double deviation = 0;
 };
 
 /// Consecutive entries of one dimension.

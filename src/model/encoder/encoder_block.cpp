@@ -33,10 +33,11 @@ EncoderBlock::EncoderBlock(const BlockStyle& style, const std::string& prefix, p
       activation_(style.activation),
       norm1_(unit, prefix + style.norm1, style.width, style.norm_epsilon,
              parallel::NormOver::kTokens, style.norm),
-      qkv_(unit, prefix + style.qkv,
-           shape_of(style, style.width, 3 * style.width, Cut::kColumns,
-                    {style.heads, style.head_width(), 3})),
-      out_(unit, prefix + style.out, shape_of(style, style.width, style.width, Cut::kRows)),
+      out_([&] {
+        declare_qkv(style, prefix);
+        return Linear(unit, prefix + style.out,
+                      shape_of(style, style.width, style.width, Cut::kRows));
+      }()),
       norm2_(unit, prefix + style.norm2, style.width, style.norm_epsilon,
              parallel::NormOver::kTokens, style.norm),
       last_([&] {
@@ -49,20 +50,55 @@ EncoderBlock::EncoderBlock(const BlockStyle& style, const std::string& prefix, p
           first_.emplace(unit, prefix + style.mlp[0], in);
         return Linear(unit, prefix + style.mlp.back(),
                       shape_of(style, style.mlp_width, style.width, Cut::kRows));
-      }()) {}
+      }()) {
+  for (const std::string& name : style.scales)
+    scales_.push_back(
+        &unit.declare(prefix + name, {style.width},
+                      {.kind = parallel::Initializer::Kind::kConstant, .deviation = style.scale},
+                      parallel::replicated(unit.layout(), /*uses_part=*/false)));
+}
+
+void EncoderBlock::declare_qkv(const BlockStyle& style, const std::string& prefix) {
+  const parallel::Heads heads{style.heads, style.head_width()};
+  LinearShape shape =
+      shape_of(style, style.width, 3 * style.width, Cut::kColumns, {heads.count, heads.width, 3});
+  if (style.qkv.size() == 1) {
+    qkv_.emplace(unit_, prefix + style.qkv.front(), shape);
+  } else {
+    if (!style.qkv_bias) shape.bias = Bias::kNone;
+    std::vector<std::string> names;
+    for (const std::string& name : style.qkv) names.push_back(prefix + name);
+    joined_qkv_.emplace(unit_, names, std::vector<parallel::Heads>(3, heads), shape);
+  }
+  for (const std::string& name : style.qk_norm)
+    qk_norm_.emplace_back(unit_, prefix + name, heads, style.qk_epsilon);
+}
 
 at::Tensor EncoderBlock::run(const at::Tensor& hidden, parallel::Keep keep,
                              const BlockContext& context, std::shared_ptr<const void> owner) const {
-  return parallel::run_layer(unit_, keep, hidden,
-                             [this, keep, context, owner = std::move(owner)](const at::Tensor& x) {
-                               const at::Tensor attended = x + attend(norm1_(x), context);
-                               return attended + run_mlp(attended, keep);
-                             });
+  const auto scaled = [this](std::size_t branch, const at::Tensor& x) {
+    return scales_.empty() ? x : x * scales_[branch]->value;
+  };
+  return parallel::run_layer(
+      unit_, keep, hidden,
+      [this, keep, context, scaled, owner = std::move(owner)](const at::Tensor& x) {
+        const at::Tensor attended = x + scaled(0, attend(norm1_(x), context));
+        return attended + scaled(1, run_mlp(attended, keep));
+      });
+}
+
+at::Tensor EncoderBlock::project(const at::Tensor& x) const {
+  const at::Tensor qkv =
+      (qkv_ ? (*qkv_)(x) : (*joined_qkv_)(x)).view({x.size(0), 3 * heads_, head_width_});
+  if (qk_norm_.empty()) return qkv;
+  const std::vector<at::Tensor> parts = qkv.split(heads_, 1);
+  return at::cat({qk_norm_[0](parts[0]), qk_norm_[1](parts[1]), parts[2]}, 1);
 }
 
 at::Tensor EncoderBlock::attend(const at::Tensor& x, const BlockContext& context) const {
-  const at::Tensor qkv = qkv_(x).view({x.size(0), 3 * heads_, head_width_});
-  const at::Tensor rotated = ops::rotate_heads(qkv, context.rotary, 2 * heads_);
+  const at::Tensor qkv = project(x);
+  const at::Tensor rotated =
+      context.rotary == nullptr ? qkv : ops::rotate_heads(qkv, *context.rotary, 2 * heads_);
   const at::Tensor attended = parallel::observe_attention(
       unit_.layout().chain.get(), rotated, [&](const at::Tensor& heads) {
         return ops::attend_packed(heads, heads_, heads_, context.groups);

@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "model/encoder/heads_norm.h"
 #include "ops/activation.h"
 #include "ops/attend_packed.h"
 #include "ops/rotary.h"
@@ -28,20 +29,25 @@ struct BlockStyle {
   double deviation = 0.02;                         // that weights start with
   std::optional<ops::Activation> activation = {};  // null: SwiGLU
 
-  std::string norm1;  // before attention
-  std::string qkv;    // query, key and value in one parameter
+  std::string norm1;             // before attention
+  std::vector<std::string> qkv;  // query, key and value in one parameter, or each in its own
   std::string out;
-  std::string norm2;             // before the MLP
-  std::vector<std::string> mlp;  // gate, up and down; or first and second
+  std::string norm2;                      // before the MLP
+  std::vector<std::string> mlp;           // gate, up and down; or first and second
+  bool qkv_bias = true;                   // where query, key and value have parameters of their own
+  std::vector<std::string> qk_norm = {};  // of query and key, over all heads; empty: none
+  double qk_epsilon = 1e-6;
+  std::vector<std::string> scales = {};  // of what attention and MLP add; empty: none
+  double scale = 1;                      // that these start with
 
   [[nodiscard]] std::int64_t head_width() const { return width / heads; }
 };
 
-/// Which rows of a pass attend to each other, and the angles of their heads. It must not outlive
-/// them.
+/// Which rows of a pass attend to each other, and the angles of their heads, null where positions
+/// were added to the rows. It must not outlive them.
 struct BlockContext {
   const ops::SampleGroups& groups;
-  const ops::RotaryTable& rotary;
+  const ops::RotaryTable* rotary = nullptr;
 };
 
 /// A pre-norm transformer block without a mask inside each group of rows. Heads and widths are cut
@@ -60,6 +66,10 @@ class EncoderBlock {
                                std::shared_ptr<const void> owner) const;
 
  private:
+  void declare_qkv(const BlockStyle& style, const std::string& prefix);
+  /// Query, key and value heads of this rank, normalised where the block does that.
+  /// shape: x [rows, width] -> returns [rows, 3 * heads, head_width]
+  [[nodiscard]] at::Tensor project(const at::Tensor& x) const;
   [[nodiscard]] at::Tensor attend(const at::Tensor& x, const BlockContext& context) const;
   [[nodiscard]] at::Tensor run_mlp(const at::Tensor& x, parallel::Keep keep) const;
 
@@ -68,12 +78,15 @@ class EncoderBlock {
   std::int64_t head_width_;
   std::optional<ops::Activation> activation_;
   parallel::Norm norm1_;
-  parallel::Linear qkv_;
+  std::optional<parallel::Linear> qkv_;               // of one parameter
+  std::optional<parallel::JoinedLinear> joined_qkv_;  // of three
+  std::vector<HeadsNorm> qk_norm_;                    // of query and key
   parallel::Linear out_;
   parallel::Norm norm2_;
   std::optional<parallel::JoinedLinear> gate_up_;  // of SwiGLU
   std::optional<parallel::Linear> first_;          // of a plain MLP
   parallel::Linear last_;
+  std::vector<parallel::Parameter*> scales_;  // [width] of attention and MLP
 };
 
 }  // namespace tributary::model

@@ -26,7 +26,7 @@ BlockStyle style_of(const config::VisionConfig& config) {
                    .norm_epsilon = config.norm_epsilon,
                    .deviation = config.initializer_range,
                    .norm1 = "norm1",
-                   .qkv = "attn.qkv",
+                   .qkv = {"attn.qkv"},
                    .out = "attn.proj",
                    .norm2 = "norm2",
                    .mlp = {"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"}};
@@ -41,16 +41,24 @@ BlockStyle style_of(const config::VisionConfig& config) {
     case VisionClass::kQwen3Vl:
       style.activation = ops::Activation::kGeluTanh;
       style.mlp = {"mlp.linear_fc1", "mlp.linear_fc2"};
+      break;
+    case VisionClass::kInternVit:
+    case VisionClass::kSiglip:
+      TRIB_RAISE(Fault::kBug, .what = "model: tower of tiles is no tower of Qwen-VL");
   }
   return style;
 }
 
 PatchMerger::Style merger_style_of(const config::VisionConfig& config, bool is_level) {
   if (config.kind == VisionClass::kQwen3Vl)
-    return {"norm", "linear_fc1", "linear_fc2", parallel::NormKind::kLayer, is_level};
-  return {"ln_q", "mlp.0", "mlp.2",
-          config.kind == VisionClass::kQwen2Vl ? parallel::NormKind::kLayer
-                                               : parallel::NormKind::kRootMeanSquare};
+    return {"norm",   "linear_fc1",       "linear_fc2", parallel::NormKind::kLayer,
+            is_level, config.norm_epsilon};
+  return {.norm = "ln_q",
+          .first = "mlp.0",
+          .second = "mlp.2",
+          .kind = config.kind == VisionClass::kQwen2Vl ? parallel::NormKind::kLayer
+                                                       : parallel::NormKind::kRootMeanSquare,
+          .epsilon = config.norm_epsilon};
 }
 
 ops::RowOrder inverse(const ops::RowOrder& order) { return {order.place_of, order.row_at}; }
@@ -200,7 +208,7 @@ at::Tensor QwenVision::run_tower(int stage, const at::Tensor& input, std::span<c
     const bool attends_frames = std::ranges::count(config_.full_attention_layers, i) > 0;
     levels.front() = block.run(
         levels.front(), keep_tower_,
-        {.groups = attends_frames ? layout->frames : layout->windows, .rotary = layout->rotary},
+        {.groups = attends_frames ? layout->frames : layout->windows, .rotary = &layout->rotary},
         layout);
     if (is_level(i)) levels.push_back(levels.front());
   }

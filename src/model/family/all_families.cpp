@@ -20,6 +20,25 @@ const std::vector<Family>& all_families() {
        .make = make_qwen_vl,
        .prefixes = {{"model.visual.", "visual."}, {"model.language_model.", "model."}}},
       {.family = config::ModelFamily::kQwen3Vl, .name = "qwen3_vl", .make = make_qwen_vl},
+      {.family = config::ModelFamily::kInternVl,
+       .name = "internvl",
+       .make = make_internvl,
+       .prefixes = {{"model.vision_tower.", "vision_tower."},
+                    {"model.multi_modal_projector.", "multi_modal_projector."},
+                    {"model.language_model.", "language_model.model."},
+                    {"lm_head.", "language_model.lm_head."}}},
+      // transformers saves a fresh tower without vision_model.
+      {.family = config::ModelFamily::kLlavaOneVision,
+       .name = "llava_onevision",
+       .make = make_llava_onevision,
+       .prefixes = {{"model.vision_tower.vision_model.", "vision_tower.vision_model."},
+                    {"model.vision_tower.", "vision_tower.vision_model."},
+                    {"vision_tower.vision_model.", "vision_tower.vision_model."},
+                    {"vision_tower.", "vision_tower.vision_model."},
+                    {"model.multi_modal_projector.", "multi_modal_projector."},
+                    {"model.image_newline", "image_newline"},
+                    {"model.language_model.", "language_model.model."},
+                    {"lm_head.", "language_model.lm_head."}}},
   };
   return families;
 }

@@ -34,5 +34,9 @@ struct Family {
                                                      const ModelLayout& layouts);
 [[nodiscard]] std::unique_ptr<Model> make_qwen_vl(const config::ModelConfig& config,
                                                   const ModelLayout& layouts);
+[[nodiscard]] std::unique_ptr<Model> make_internvl(const config::ModelConfig& config,
+                                                   const ModelLayout& layouts);
+[[nodiscard]] std::unique_ptr<Model> make_llava_onevision(const config::ModelConfig& config,
+                                                          const ModelLayout& layouts);
 
 }  // namespace tributary::model

@@ -19,10 +19,10 @@ namespace {
 class MultimodalModel final : public Model {
  public:
   MultimodalModel(const config::ModelConfig& config, const ModelLayout& layouts,
-                  const MakeEncoders& make_encoders, const std::string& prefix)
+                  const MakeEncoders& make_encoders, const BackboneNames& names)
       : Model(config, layouts),
         parts_(make_encoders(config_, [this](const std::string& module) { return place(module); })),
-        backbone_(config_.backbone, prefix, layout(), units_) {}
+        backbone_(config_.backbone, names, layout(), units_) {}
 
   at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
     const parallel::TokenSplit split(batch.cu_seqlens, layout());
@@ -234,8 +234,8 @@ class MultimodalModel final : public Model {
 std::unique_ptr<Model> make_multimodal_model(const config::ModelConfig& config,
                                              const ModelLayout& layouts,
                                              const MakeEncoders& make_encoders,
-                                             const std::string& prefix) {
-  return std::make_unique<MultimodalModel>(config, layouts, make_encoders, prefix);
+                                             const BackboneNames& names) {
+  return std::make_unique<MultimodalModel>(config, layouts, make_encoders, names);
 }
 
 }  // namespace tributary::model

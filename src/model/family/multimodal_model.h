@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/sample_shape.h"
+#include "model/backbone.h"
 #include "model/encoder/encoder.h"
 #include "model/model.h"
 
@@ -33,10 +34,10 @@ using MakeEncoders =
 
 /// A backbone behind encoders, whose tokens take the places of placeholders among the embedded
 /// ones. Tokens may have several levels side by side: the first takes the place, each further one
-/// is added behind a layer of the backbone. `prefix` begins the names of the backbone's parameters.
+/// is added behind a layer of the backbone.
 [[nodiscard]] std::unique_ptr<Model> make_multimodal_model(const config::ModelConfig& config,
                                                            const ModelLayout& layouts,
                                                            const MakeEncoders& make_encoders,
-                                                           const std::string& prefix);
+                                                           const BackboneNames& names);
 
 }  // namespace tributary::model

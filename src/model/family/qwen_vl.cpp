@@ -22,12 +22,11 @@ std::unique_ptr<Model> make_qwen_vl(const config::ModelConfig& config, const Mod
   // Released files of Qwen3-VL have the names that transformers 5.x uses in memory.
   const bool third = config.family == config::ModelFamily::kQwen3Vl;
   const std::string tower = third ? "model.visual." : "visual.";
-  return make_multimodal_model(
-      config, layouts,
-      [&](const config::ModelConfig& of, const PlaceOf& place_of) {
-        return make_vision(of, place_of, tower);
-      },
-      third ? "model.language_model." : "model.");
+  return make_multimodal_model(config, layouts,
+                               [&](const config::ModelConfig& of, const PlaceOf& place_of) {
+                                 return make_vision(of, place_of, tower);
+                               },
+                               {third ? "model.language_model." : "model."});
 }
 
 }  // namespace tributary::model

@@ -14,7 +14,7 @@ namespace {
 class TextModel final : public Model {
  public:
   TextModel(const config::ModelConfig& config, const ModelLayout& layouts)
-      : Model(config, layouts), backbone_(config.backbone, "model.", layout(), units_) {}
+      : Model(config, layouts), backbone_(config.backbone, {"model."}, layout(), units_) {}
 
   at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
     require_text(batch);

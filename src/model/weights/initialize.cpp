@@ -81,6 +81,9 @@ void fill_unit(parallel::Unit& unit, std::uint64_t seed, at::Tensor& drawn,
       case Kind::kOnes:
         shard.fill_(1);
         break;
+      case Kind::kConstant:
+        shard.fill_(parameter->initializer.deviation);
+        break;
       case Kind::kNormal:
       case Kind::kUniform: {
         if (drawn.numel() < range.count) drawn = at::empty({range.count}, at::kFloat);

@@ -69,17 +69,48 @@ struct Faults {
   }
 };
 
-/// A head that config.json ties must be the embedding, if the file holds one at all.
-void require_tied(const std::map<std::string, Place>& located, const Place& head) {
-  const auto embedding = located.find("model.embed_tokens.weight");
-  if (embedding == located.end()) return;  // reported as missing
-  const at::Tensor tied = view_stored(*embedding->second.file, *embedding->second.tensor);
-  TRIB_REQUIRE(at::equal(tied, view_stored(*head.file, *head.tensor)),
-               .what = "model: weights hold a head that differs from the embedding",
-               .where = head.file->path(), .found = "lm_head.weight",
-               .expected = "equal to model.embed_tokens.weight, as config.json ties them",
-               .fix = "set tie_word_embeddings to false in config.json to use both",
-               .exit = ExitCode::kCheckpointRefused);
+const std::string kHead = "lm_head.weight";
+const std::string kEmbedding = "embed_tokens.weight";
+
+/// The tensor whose name ends so, behind the prefix of a family; the end when there is none.
+std::map<std::string, Place>::iterator find_ending(std::map<std::string, Place>& located,
+                                                   const std::string& end) {
+  return std::ranges::find_if(located, [&](const auto& entry) {
+    const std::string& name = entry.first;
+    return name == end || name.ends_with("." + end);
+  });
+}
+
+/// Takes a head that config.json ties out of the list: it must be the embedding.
+void take_tied(std::map<std::string, Place>& located) {
+  const auto head = find_ending(located, kHead);
+  if (head == located.end()) return;
+  const auto embedding = find_ending(located, kEmbedding);
+  if (embedding != located.end())  // else it is reported as missing
+    TRIB_REQUIRE(at::equal(view_stored(*embedding->second.file, *embedding->second.tensor),
+                           view_stored(*head->second.file, *head->second.tensor)),
+                 .what = "model: weights hold a head that differs from the embedding",
+                 .where = head->second.file->path(), .found = head->first,
+                 .expected = str("equal to ", embedding->first, ", as config.json ties them"),
+                 .fix = "set tie_word_embeddings to false in config.json to use both",
+                 .exit = ExitCode::kCheckpointRefused);
+  located.erase(head);
+}
+
+/// Lets a head that the files lack start as a copy of the embedding.
+void copy_missing_head(const Model& model, const std::string& directory,
+                       std::map<std::string, Place>& located) {
+  const auto embedding = find_ending(located, kEmbedding);
+  if (embedding == located.end() || find_ending(located, kHead) != located.end()) return;
+  for (const auto& unit : model.units())
+    for (const auto& parameter : unit->parameters()) {
+      if (!parameter->name.ends_with(kHead)) continue;
+      log_warning(str("model: ", directory, " has no ", parameter->name,
+                      ": the head starts as a copy of the embedding; set tie_word_embeddings in "
+                      "config.json to keep them equal"));
+      located.emplace(parameter->name, embedding->second);
+      return;
+    }
 }
 
 struct Copy {
@@ -125,20 +156,10 @@ void load_weights(Model& model, const std::string& directory, const OnProgress& 
   std::map<std::string, Place> located =
       locate_tensors(find_family(model.config().family), weights);
 
-  if (const auto head = located.find("lm_head.weight");
-      head != located.end() && model.config().backbone.tied_head) {
-    require_tied(located, head->second);
-    located.erase(head);
-  }
-  if (!model.config().backbone.tied_head && !located.contains("lm_head.weight")) {
-    if (const auto embedding = located.find("model.embed_tokens.weight");
-        embedding != located.end()) {
-      log_warning(str("model: ", directory,
-                      " has no lm_head.weight: the head starts as a copy of the embedding; set "
-                      "tie_word_embeddings in config.json to keep them equal"));
-      located.emplace("lm_head.weight", embedding->second);
-    }
-  }
+  if (model.config().backbone.tied_head)
+    take_tied(located);
+  else
+    copy_missing_head(model, directory, located);
 
   Faults faults;
   std::vector<Copy> copies;

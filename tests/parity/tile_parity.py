@@ -1,0 +1,290 @@
+"""Compares the families whose pictures are cut into tiles with transformers: logits, loss and every
+gradient, and both round trips."""
+
+import dataclasses
+import itertools
+import random
+import types
+
+import harness
+import round_trips
+import torch
+import transformers
+from transformers.models.llava_onevision import modeling_llava_onevision as llava
+from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
+
+IMAGE, VIDEO = 290, 291
+VOCAB = 300
+
+
+@dataclasses.dataclass
+class Sizes:
+    """The settings by which the tiny models differ. Head widths: text 16, vision 8."""
+
+    family: str = "internvl"
+
+    heads: int = 4
+    kv_heads: int = 2
+    tied: bool = False
+    text: str = "qwen2"
+    vision_layers: int = 2
+    vision_heads: int = 4
+    patch: int = 14
+    side: int = 4  # patches of a tile
+    merge: int = 2
+    bias: bool = True
+    norm: str = "layer_norm"
+    qk_norm: bool = False
+    pinpoints: int = 3  # arrangements of up to so many tiles on each side
+    most: int = 9  # tiles whose tokens are kept
+
+
+def is_siglip(name):
+    parts = ("vision_tower.embeddings.patch_embedding.", "vision_tower.embeddings.position_embedding.",
+             "vision_tower.encoder.layers.", "vision_tower.post_layernorm.")
+    return any(part in name for part in parts)
+
+
+def published_name(name):
+    """The name in released checkpoints of a parameter of the transformers class."""
+    name = name.replace("vision_tower.", "vision_tower.vision_model.") if is_siglip(name) else name
+    if name == "lm_head.weight":
+        return "language_model.lm_head.weight"
+    if name.startswith("model.language_model."):
+        return "language_model.model." + name.removeprefix("model.language_model.")
+    return name.removeprefix("model.")
+
+
+def text_config(sizes):
+    extra = dict(head_dim=16) if sizes.text == "qwen3" else {}
+    return dict(
+        model_type=sizes.text, vocab_size=VOCAB, hidden_size=16 * sizes.heads,
+        intermediate_size=24 * sizes.heads, num_hidden_layers=2, num_attention_heads=sizes.heads,
+        num_key_value_heads=sizes.kv_heads, max_position_embeddings=512, rms_norm_eps=1e-6,
+        rope_parameters=dict(rope_type="default", rope_theta=1e6), bos_token_id=None,
+        eos_token_id=None, **extra)
+
+
+def make_llava(sizes):
+    tile = sizes.side * sizes.patch + 3  # the convolution leaves a border out
+    config = transformers.LlavaOnevisionConfig(
+        text_config=text_config(sizes),
+        vision_config=dict(
+            model_type="siglip_vision_model", hidden_size=8 * sizes.vision_heads,
+            num_hidden_layers=sizes.vision_layers, num_attention_heads=sizes.vision_heads,
+            intermediate_size=40, image_size=tile, patch_size=sizes.patch, vision_use_head=False),
+        image_token_index=IMAGE, video_token_index=VIDEO, tie_word_embeddings=sizes.tied,
+        multimodal_projector_bias=sizes.bias, vision_aspect_ratio=f"anyres_max_{sizes.most}",
+        image_grid_pinpoints=[[tile * h, tile * w] for h in range(1, sizes.pinpoints + 1)
+                              for w in range(1, sizes.pinpoints + 1)])
+    return transformers.LlavaOnevisionForConditionalGeneration._from_config(
+        config, attn_implementation="eager")
+
+
+def make_model(sizes, seed, lively):
+    model = make_llava(sizes) if sizes.family == "llava_onevision" else make_internvl(sizes)
+    model.tie_weights()
+    return (harness.randomize_lively if lively else harness.randomize)(model, seed)
+
+
+def make_internvl(sizes):
+    config = transformers.InternVLConfig(
+        text_config=text_config(sizes),
+        vision_config=dict(
+            hidden_size=8 * sizes.vision_heads, num_hidden_layers=sizes.vision_layers,
+            num_attention_heads=sizes.vision_heads, intermediate_size=40,
+            attention_bias=sizes.bias, use_qk_norm=sizes.qk_norm, norm_type=sizes.norm,
+            image_size=[sizes.side * sizes.patch] * 2, patch_size=[sizes.patch] * 2),
+        image_token_id=IMAGE, downsample_ratio=1 / sizes.merge, tie_word_embeddings=sizes.tied)
+    return transformers.InternVLForConditionalGeneration._from_config(
+        config, attn_implementation="eager")
+
+
+class Sample:
+    """Parts: an int is that many text tokens; a list of one int a picture of that many tiles, or of
+    LLaVA-OneVision a clip of that many frames; a pair the height and width of a picture."""
+
+    def __init__(self, draw, parts, sizes, config):
+        self.ids, self.pixels, self.clips, self.sizes = [], [], [], []
+        self.config = config
+        self.alone = sum(isinstance(part, tuple) for part in parts) == 1
+        for part in parts:
+            if isinstance(part, int):
+                self.ids += [draw.randrange(280) for _ in range(part)]
+            elif isinstance(part, tuple):
+                self.add_picture(draw, part, sizes)
+            else:
+                self.add_tiles(draw, part[0], sizes)
+        # The last two thirds count; the first token of a sample never does.
+        self.labels = [-100 if 3 * i < len(self.ids) or token >= IMAGE else token
+                       for i, token in enumerate(self.ids)]
+        self.labels[0] = -100
+
+    def noise(self, draw, tiles):
+        side = self.config.vision_config.image_size
+        side = side if isinstance(side, int) else side[0]
+        generator = torch.Generator().manual_seed(draw.randrange(2**30))
+        return torch.rand(tiles, 3, side, side, generator=generator) * 4 - 2
+
+    def add_tiles(self, draw, tiles, sizes):
+        if sizes.family == "internvl":
+            self.pixels.append(self.noise(draw, tiles))
+            self.ids += [IMAGE] * (tiles * (sizes.side // sizes.merge) ** 2)
+        else:
+            self.clips.append(self.noise(draw, tiles))
+            self.ids += [VIDEO] * (tiles * ((sizes.side + 1) // 2) ** 2 + 1)
+
+    def add_picture(self, draw, size, sizes):
+        """A picture of LLaVA-OneVision; the processor of transformers counts tiles and tokens."""
+        tiles, tokens = 1, sizes.side**2 + 1
+        if self.alone:
+            pinpoints, tile = self.config.image_grid_pinpoints, self.config.vision_config.image_size
+            tiles = llava.image_size_to_num_patches(list(size), pinpoints, tile)
+            counter = LlavaOnevisionProcessor.__new__(LlavaOnevisionProcessor)
+            counter.num_image_tokens = sizes.side**2
+            counter.vision_aspect_ratio = self.config.vision_aspect_ratio
+            counter.image_processor = types.SimpleNamespace(image_grid_pinpoints=pinpoints)
+            tokens = counter._get_number_of_features(*size, tile, tile)
+        self.pixels.append(self.noise(draw, tiles))
+        self.sizes.append(size)
+        self.ids += [IMAGE] * tokens
+
+
+def media(samples):
+    pixels = [picture for sample in samples for picture in sample.pixels]
+    clips = [clip for sample in samples for clip in sample.clips]
+    if samples[0].config.model_type == "internvl":
+        return dict(pixel_values=torch.cat(pixels) if pixels else None)
+    given = dict(pixel_values_videos=torch.stack(clips) if clips else None)
+    if pixels:
+        most = max(len(picture) for picture in pixels)
+        given["pixel_values"] = torch.stack([
+            torch.nn.functional.pad(picture, [0] * 7 + [most - len(picture)]) for picture in pixels])
+        given["image_sizes"] = torch.tensor([size for s in samples for size in s.sizes])
+        given["batch_num_images"] = torch.tensor([len(s.sizes) for s in samples if s.sizes])
+    return given
+
+
+def packed(rows):
+    def stack(pick):
+        return torch.tensor([[v for s in row for v in pick(s)] for row in rows])
+    return dict(input_ids=stack(lambda s: s.ids), labels=stack(lambda s: s.labels),
+                position_ids=stack(lambda s: range(len(s.ids))),
+                **media(list(itertools.chain(*rows))))
+
+
+def padded(samples, left):
+    longest = max(len(s.ids) for s in samples)
+
+    def stack(pick, fill):
+        pads = [[fill] * (longest - len(s.ids)) for s in samples]
+        return torch.tensor([p + pick(s) if left else pick(s) + p for s, p in zip(samples, pads)])
+
+    return dict(input_ids=stack(lambda s: s.ids, 0), labels=stack(lambda s: s.labels, -100),
+                attention_mask=stack(lambda s: [1] * len(s.ids), 0), **media(samples))
+
+
+def fixed_cases():
+    """Yields (name, sizes, layout, lists of parts); each meets one edge."""
+    yield "InternViT-300M, tiles, GQA 4/2", Sizes(), "packed", [[5, [3], 9, [1], 12], [4, [7], 6]]
+    yield ("InternViT-6B, tied, MHA", Sizes(kv_heads=4, tied=True, bias=False, norm="rms_norm",
+                                            qk_norm=True), "packed", [[3, [2], 8], [7], [4, [5], 6]])
+    yield "norms on query and key beside biases", Sizes(qk_norm=True), "packed", [[3, [2], 8]]
+    yield "right padding", Sizes(heads=6, kv_heads=3), "right", [[6, [2], 9], [17], [4, [1], 7]]
+    yield "left padding, Qwen3, tied", Sizes(text="qwen3", tied=True), "left", [[6, [4], 9], [3, [1], 5]]
+    yield "Llama, no shuffle", Sizes(text="llama", merge=1, side=3), "packed", [[6, [2], 9], [12]]
+    yield "four patches a side of a token", Sizes(merge=4, side=8, patch=6), "packed", [[6, [2], 9]]
+    yield "text alone", Sizes(), "packed", [[12], [7], [1, 20]]
+
+
+def llava_cases():
+    """As fixed_cases; the first pictures are those of the reference page of sizes."""
+    sizes = Sizes(family="llava_onevision", pinpoints=6)
+    yield "wide, high and square pictures", sizes, "packed", [[5, (100, 150), 9], [3, (300, 180), 4],
+                                                              [4, (200, 330), 6], [2, (59, 59), 7]]
+    yield ("many tiles made smaller, tied", dataclasses.replace(sizes, tied=True, most=2, side=5),
+           "packed", [[3, (500, 500), 8], [7], [4, (900, 200), 6], [2, (77, 300), 3]])
+    yield ("several pictures in a sample beside one alone", sizes, "packed",
+           [[3, (100, 150), 4, (80, 30), 5], [6, (70, 200), 4]])
+    yield "clips", dataclasses.replace(sizes, side=3), "packed", [[6, [2], 9, (90, 50), 3], [4, [2], 5]]
+    yield ("right padding, no bias", dataclasses.replace(sizes, bias=False, heads=6, kv_heads=3),
+           "right", [[6, (64, 64), 9], [17], [4, (90, 300), 7]])
+    yield ("left padding, one tile a side", dataclasses.replace(sizes, pinpoints=1), "left",
+           [[6, (64, 20), 9], [3, (20, 64), 5]])
+    yield "text alone", sizes, "packed", [[12], [7], [1, 20]]
+
+
+def random_llava(seed):
+    draw = random.Random(seed)
+    kv_heads = draw.choice([1, 2])
+    sizes = Sizes(
+        family="llava_onevision", heads=kv_heads * draw.choice([1, 2, 3]), kv_heads=kv_heads,
+        tied=draw.random() < 0.5, vision_layers=draw.choice([1, 2, 3]),
+        vision_heads=draw.choice([1, 2, 5]), patch=draw.choice([6, 9]), side=draw.randrange(1, 6),
+        bias=draw.random() < 0.7, pinpoints=draw.randrange(1, 5), most=draw.choice([1, 2, 9]))
+
+    def parts():
+        yield draw.randrange(2, 9)
+        for _ in range(draw.choice([0, 1, 1, 1, 2])):
+            yield draw.choice([[2], (draw.randrange(20, 250), draw.randrange(20, 250))])
+            yield draw.randrange(1, 9)
+        yield draw.randrange(3, 9)
+
+    samples = [list(parts()) for _ in range(draw.randrange(1, 5))]
+    return f"random {seed}", sizes, draw.choice(["packed", "packed", "left", "right"]), samples
+
+
+def random_case(seed):
+    draw = random.Random(seed)
+    kv_heads = draw.choice([1, 2, 3])
+    merge = draw.choice([1, 2])
+    sizes = Sizes(
+        heads=kv_heads * draw.choice([1, 2, 3]), kv_heads=kv_heads, tied=draw.random() < 0.5,
+        vision_layers=draw.choice([1, 2, 3]), vision_heads=draw.choice([1, 2, 5]),
+        patch=draw.choice([8, 14]), side=merge * draw.choice([1, 2, 3]), merge=merge,
+        bias=draw.random() < 0.5, norm=draw.choice(["layer_norm", "rms_norm"]),
+        qk_norm=draw.random() < 0.5)
+
+    def parts():
+        yield draw.randrange(2, 9)
+        for _ in range(draw.choice([0, 1, 1, 2])):
+            yield [draw.randrange(1, 6)]
+            yield draw.randrange(1, 9)
+        yield draw.randrange(3, 9)
+
+    samples = [list(parts()) for _ in range(draw.randrange(1, 5))]
+    return f"random {seed}", sizes, draw.choice(["packed", "packed", "left", "right"]), samples
+
+
+def make_case(name, sizes, layout, samples):
+    draw = random.Random(name)
+    model = make_model(sizes, seed=len(name), lively=name.startswith("random"))
+    made = [Sample(draw, parts, sizes, model.config) for parts in samples]
+    inputs = packed([made]) if layout == "packed" else padded(made, left=layout == "left")
+    return harness.Case(f"{sizes.family}: {name}", model, inputs, flat_config=False,
+                        published=published_name)
+
+
+def check_round_trips(suite, case):
+    saves = round_trips.TheirSaves(suite, case)
+    saves.check()
+
+    def in_memory():
+        harness.publish(dataclasses.replace(case, in_memory_names=True), saves.base / "memory")
+        return saves.compare(saves.base / "memory")
+
+    suite.check(f"{case.name}: in-memory names", in_memory)
+    round_trips.check_export(suite, case, type(case.model), torch.float32)
+
+
+def cases(suite):
+    for fixed, drawn in ((fixed_cases, random_case), (llava_cases, random_llava)):
+        everything = [*fixed(), *(drawn(seed) for seed in range(6))]
+        for spec in everything:
+            suite.parity(make_case(*spec))
+        for spec in everything[:2]:  # untied and tied
+            check_round_trips(suite, make_case(*spec))
+
+
+if __name__ == "__main__":
+    harness.run_suite(__doc__, cases, at_least=43)
