@@ -11,6 +11,18 @@ import tiny_run
 LLAMA_TOKENS = {"<|im_start|>": "<|start_header_id|>", "<|im_end|>": "<|eot_id|>",
                 "<|vision_start|>": "<|end_header_id|>", "<|vision_end|>": "<|begin_of_text|>"}
 
+LLAVA_TOKENS = {"<|image_pad|>": "<image>", "<|video_pad|>": "<video>"}
+INTERN_TOKENS = {"<|vision_start|>": "<img>", "<|vision_end|>": "</img>",
+                 "<|image_pad|>": "<IMG_CONTEXT>"}
+
+
+def replace_tokens(model, tokens):
+    """Gives control tokens of the tokenizer other names."""
+    text = (model / "tokenizer.json").read_text()
+    for own, other in tokens.items():
+        text = text.replace(json.dumps(own), json.dumps(other))
+    (model / "tokenizer.json").write_text(text)
+
 
 def write_clips(data):
     """Pictures that turn from one colour to another, with an odd number of frames."""
@@ -49,10 +61,30 @@ def write_family(model, family):
         "rope_theta", "initializer_range", "vocab_size")}
     if family == "llama":
         config = {**text, "model_type": "llama", "tie_word_embeddings": True}
-        tokenizer = (model / "tokenizer.json").read_text()
-        for own, other in LLAMA_TOKENS.items():
-            tokenizer = tokenizer.replace(json.dumps(own), json.dumps(other))
-        (model / "tokenizer.json").write_text(tokenizer)
+        replace_tokens(model, LLAMA_TOKENS)
+    elif family == "llava_onevision":
+        replace_tokens(model, LLAVA_TOKENS)
+        pinpoints = [[30 * rows, 30 * columns] for rows in (1, 2) for columns in (1, 2, 3)]
+        config = {"model_type": family, "image_token_index": config["image_token_id"],
+                  "video_token_index": config["video_token_id"], "tie_word_embeddings": True,
+                  "text_config": {**text, "model_type": "qwen2"},
+                  "image_grid_pinpoints": pinpoints, "vision_aspect_ratio": "anyres_max_2",
+                  "vision_config": {"model_type": "siglip_vision_model", "hidden_size": 32,
+                                    "num_hidden_layers": 2, "num_attention_heads": 2,
+                                    "intermediate_size": 48, "image_size": 30, "patch_size": 14,
+                                    "vision_use_head": False}}
+        (model / "preprocessor_config.json").write_text(json.dumps(
+            {"size": {"height": 30, "width": 30}, "image_grid_pinpoints": pinpoints}))
+    elif family == "internvl":
+        replace_tokens(model, INTERN_TOKENS)
+        config = {"model_type": "internvl", "image_token_id": config["image_token_id"],
+                  "text_config": {**text, "model_type": "qwen2"}, "downsample_ratio": 0.5,
+                  "tie_word_embeddings": True,
+                  "vision_config": {"hidden_size": 32, "num_hidden_layers": 2, "image_size": [28, 28],
+                                    "num_attention_heads": 2, "intermediate_size": 48,
+                                    "patch_size": [14, 14], "use_qk_norm": True}}
+        (model / "preprocessor_config.json").write_text(json.dumps(
+            {"size": {"height": 28, "width": 28}, "min_patches": 1, "max_patches": 4}))
     else:
         tokens = {key: config[key] for key in config if key.endswith("_token_id")}
         common = {**tokens, "model_type": family, "tie_word_embeddings": True,
@@ -152,6 +184,12 @@ class EachFamily(FamilyCase):
 
     def test_qwen3_vl(self):
         self.check("qwen3_vl")
+
+    def test_internvl(self):
+        self.check("internvl")
+
+    def test_llava_onevision(self):
+        self.check("llava_onevision")
 
     def test_llama(self):
         self.check("llama")

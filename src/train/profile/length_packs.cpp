@@ -32,11 +32,16 @@ data::EncodedSample make_sample(std::vector<std::int32_t> tokens) {
 
 data::EncodedSample make_image(const config::ModelConfig& config, const Grid& grid) {
   const config::VisionConfig& vision = *config.vision;
-  std::vector<std::int32_t> tokens{static_cast<std::int32_t>(config.tokens.vision_start)};
-  tokens.insert(tokens.end(),
-                static_cast<std::size_t>(grid.patches() / (vision.merge * vision.merge)),
+  std::vector<std::int32_t> tokens;
+  const auto add = [&](std::int64_t token) {  // where the family has it
+    if (token >= 0) tokens.push_back(static_cast<std::int32_t>(token));
+  };
+  add(config.tokens.vision_start);
+  const std::int64_t pads = vision.cuts_tiles() ? config::tokens_of_tiles(vision, grid)
+                                                : grid.patches() / (vision.merge * vision.merge);
+  tokens.insert(tokens.end(), static_cast<std::size_t>(pads),
                 static_cast<std::int32_t>(config.tokens.image_pad));
-  tokens.push_back(static_cast<std::int32_t>(config.tokens.vision_end));
+  add(config.tokens.vision_end);
   tokens.push_back(plain_token(config.tokens));
   data::EncodedSample sample = make_sample(std::move(tokens));
   data::PatchedItem item{
@@ -94,7 +99,11 @@ std::vector<SamplePack> make_image_packs(const config::ModelConfig& config, Toke
     most = std::max(most, patches);
   }
   std::vector<SamplePack> packs;
-  for (const Grid& frame : frames_below(largest, config.vision->merge)) {
+  // All tiles have one size, so there is one length to measure.
+  const std::vector<Grid> frames = config.vision->cuts_tiles()
+                                       ? std::vector<Grid>{{1, largest.rows, largest.columns}}
+                                       : frames_below(largest, config.vision->merge);
+  for (const Grid& frame : frames) {
     const data::EncodedSample sample = make_image(config, frame);
     const std::int64_t fit = capacity.count / std::ssize(sample.tokens);
     const std::int64_t count = std::min(fit, std::max<std::int64_t>(1, most / frame.patches()));

@@ -213,7 +213,8 @@ void add_placements(bool all, std::vector<Cell>& cells) {
 /// a colocated one. Levels of features cross every cut of Qwen3-VL.
 void add_towers(bool all, std::vector<Cell>& cells) {
   for (const config::VisionClass tower :
-       {config::VisionClass::kQwen2Vl, config::VisionClass::kQwen3Vl}) {
+       {config::VisionClass::kQwen2Vl, config::VisionClass::kQwen3Vl,
+        config::VisionClass::kInternVit, config::VisionClass::kSiglip}) {
     std::vector<Cell> own{{.shape = {.dp_shard = 2}},
                           {.shape = {.tp = 2}},
                           {.shape = {.cp = 2}},

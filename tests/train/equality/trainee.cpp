@@ -16,11 +16,30 @@ namespace tributary::train {
 namespace {
 
 constexpr std::int64_t kImage = 50;
-constexpr std::int64_t kPatchWidth = 96;
 
-}  // namespace
-
-namespace {
+/// Turns the tiny Qwen2.5-VL into a model whose pictures are cut into tiles: a backbone without
+/// places in rows and columns, and every part that InternViT has.
+void change_to_tiles(config::ModelConfig& config) {
+  config::VisionConfig& vision = *config.vision;
+  config.backbone.mrope_section = {};
+  vision.temporal_patch = 1;
+  vision.tile = 4 * vision.patch;
+  vision.positions_side = vision.tile_side();
+  if (vision.kind == config::VisionClass::kSiglip) {
+    config.family = config::ModelFamily::kLlavaOneVision;
+    vision.tile = 3 * vision.patch;
+    vision.positions_side = vision.tile_side();
+    vision.merge = 1;
+    vision.projector_norm = false;
+    vision.most_tiles = 1;  // so that large pictures are made smaller
+    return;
+  }
+  config.family = config::ModelFamily::kInternVl;
+  config.tokens.video_pad = -1;
+  vision.class_token = true;
+  vision.qk_norm = true;
+  vision.layer_scale = 0.5;
+}
 
 /// Turns the tiny Qwen2.5-VL into a model with another tower.
 void change_tower(config::VisionClass tower, config::ModelConfig& config) {
@@ -29,6 +48,8 @@ void change_tower(config::VisionClass tower, config::ModelConfig& config) {
   if (tower == config::VisionClass::kQwen2_5Vl) return;
   vision.window = 0;
   vision.full_attention_layers = {};
+  if (tower == config::VisionClass::kInternVit || tower == config::VisionClass::kSiglip)
+    return change_to_tiles(config);
   config.family = config::ModelFamily::kQwen2Vl;
   if (tower == config::VisionClass::kQwen2Vl) return;
   config.family = config::ModelFamily::kQwen3Vl;
@@ -82,7 +103,8 @@ namespace {
 
 /// Text of random length, one in three with images and one in three with a clip: some ranks see
 /// none.
-data::EncodedSample make_sample(bool sees, int step, std::int64_t index) {
+data::EncodedSample make_sample(const config::ModelConfig& model, int step, std::int64_t index) {
+  const bool sees = model.vision.has_value();
   RandomStream stream(7, str("sample ", step), static_cast<std::uint64_t>(index));
   data::EncodedSample sample;
   sample.key = str("made:", step, ".", index);
@@ -97,10 +119,21 @@ data::EncodedSample make_sample(bool sees, int step, std::int64_t index) {
     data::PatchedItem item;
     item.modality = modality;
     item.grid = {frames, 2 * stream.between(1, most), 2 * stream.between(1, most)};
-    for (std::int64_t i = 0; i < item.grid.patches() * kPatchWidth; ++i)
+    if (model.vision->cuts_tiles()) {
+      const std::int64_t side = model.vision->tile_side();
+      item.grid = {stream.between(1, most), side, side};
+      if (model.vision->clips_are_pictures()) item.modality = Modality::kImage;
+      // A picture of tiles side by side and the whole, whose last row and column are padding.
+      else if (modality == Modality::kImage)
+        item.grid = {3, side, side, {2, side - 2, 2 * side}};
+    }
+    for (std::int64_t i = 0; i < item.grid.patches() * model.vision->patch_width(); ++i)
       item.rows.push_back(static_cast<float>(stream.normal()));
-    const std::int64_t pad = modality == Modality::kVideo ? kImage + 1 : kImage;
-    for (std::int64_t i = 0; i < item.grid.patches() / 4; ++i) {
+    const std::int64_t pad = item.modality == Modality::kVideo ? kImage + 1 : kImage;
+    const std::int64_t tokens = model.vision->cuts_tiles()
+                                    ? config::tokens_of_tiles(*model.vision, item.grid)
+                                    : item.grid.patches() / 4;
+    for (std::int64_t i = 0; i < tokens; ++i) {
       sample.tokens.push_back(static_cast<std::int32_t>(pad));
       sample.targets.push_back(data::kIgnoredTarget);
     }
@@ -211,7 +244,7 @@ double Trainee::differentiate(int step) {
   std::vector<data::EncodedSample> batch;
   std::vector<SampleShape> shapes;
   for (std::int64_t i = 0; i < cell_.samples; ++i) {
-    batch.push_back(make_sample(cell_.sees, step, i));
+    batch.push_back(make_sample(model_->config(), step, i));
     shapes.push_back(batch.back().shape());
   }
   const std::int64_t first_id = step * cell_.samples;
