@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/units.h"
@@ -17,7 +19,8 @@ struct Mosaic {
   friend bool operator==(const Mosaic&, const Mosaic&) = default;
 };
 
-/// The patches of one image or clip as a grid: steps in time, or tiles, rows, columns.
+/// The input rows of one item as a grid. Of an image or clip they are patches: steps in time, or
+/// tiles, rows, columns. Of a sound they are frames of its spectrogram: 1, 1, frames.
 struct Grid {
   std::int64_t time = 0;
   std::int64_t rows = 0;
@@ -30,17 +33,27 @@ struct Grid {
 
 enum class Modality { kText, kImage, kVideo, kAudio };
 
+/// The modalities whose items encoders take, in the order in which a pack holds them.
+inline constexpr std::array kMediaModalities{Modality::kImage, Modality::kVideo, Modality::kAudio};
+
+/// Frames of a spectrogram that become one position of its encoder: the convolutions of Whisper.
+inline constexpr std::int64_t kFramesOfPosition = 2;
+
 /// The torch-free size of a sample: all that packing, balancing and simulation may know of it.
 struct SampleShape {
   Tokens tokens;         // backbone positions: text and merged media tokens
   Tokens target_tokens;  // those that count in the loss
   std::vector<Grid> images;
   std::vector<Grid> videos;
-  std::vector<std::int64_t> clips = {};  // sound: positions after the encoder's convolutions
+  std::vector<Grid> sounds = {};
 
-  /// Its media of one modality that have patches, in order of appearance.
+  /// Its media of one modality, in order of appearance.
   [[nodiscard]] const std::vector<Grid>& grids(Modality modality) const {
+    if (modality == Modality::kAudio) return sounds;
     return modality == Modality::kVideo ? videos : images;
+  }
+  [[nodiscard]] std::vector<Grid>& grids(Modality modality) {
+    return const_cast<std::vector<Grid>&>(std::as_const(*this).grids(modality));  // NOLINT
   }
 
   friend bool operator==(const SampleShape&, const SampleShape&) = default;

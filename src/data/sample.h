@@ -10,12 +10,13 @@ namespace tributary::data {
 
 inline constexpr std::int64_t kIgnoredTarget = -100;
 
-/// One image or clip, cut into patches: all that the vision tower takes.
+/// One image or clip, cut into patches, or one sound, as frames of its spectrogram: all that an
+/// encoder takes.
 struct PatchedItem {
   Modality modality = Modality::kImage;
   Grid grid;
   double seconds_per_step = 0;  // in a clip: time between two grid steps
-  std::vector<float> rows;      // [grid.patches(), patch_width]
+  std::vector<float> rows;      // [grid.patches(), row width]
 };
 
 /// One training example, tokenised and decoded.

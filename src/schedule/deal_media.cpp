@@ -13,7 +13,7 @@ namespace {
 void append_media(const SampleShape& shape, Modality modality, MediaItem item, MediaRound& round) {
   item.modality = modality;
   item.place = 0;
-  for (const Grid& grid : modality == Modality::kImage ? shape.images : shape.videos) {
+  for (const Grid& grid : shape.grids(modality)) {
     item.grid = grid;
     round.push_back(item);
     ++item.place;
@@ -41,7 +41,7 @@ std::vector<MediaRound> list_media(std::span<const SampleShape> shapes,
   std::vector<MediaRound> rounds(static_cast<std::size_t>(most));
   for (std::size_t replica = 0; replica < microbatches.size(); ++replica)
     for (std::int64_t bin = 0; bin < microbatches[replica].bins(); ++bin)
-      for (const Modality modality : {Modality::kImage, Modality::kVideo})
+      for (const Modality modality : kMediaModalities)
         for (const std::int32_t sample : microbatches[replica].bin(bin)) {
           MediaItem item;
           item.sample = sample;

@@ -150,14 +150,20 @@ void correct_costs(const Session& session, const TakenStep& taken, const BatchRe
                                                        mesh));
 }
 
+/// What the planner's encoders count of an item: patches, or positions of sound.
+Grid counted(Modality modality, const Grid& grid) {
+  return modality == Modality::kAudio ? Grid{1, 1, grid.patches() / kFramesOfPosition} : grid;
+}
+
 using ShapeSums = std::array<std::int64_t, 6>;
 
 void add_sample(const SampleShape& sample, ShapeSums& sums) {
   sums[0] += sample.tokens.count;
   sums[1] += sample.tokens.count * sample.tokens.count;
   sums[2] += 1;
-  for (const std::vector<Grid>* grids : {&sample.images, &sample.videos}) {
-    for (const Grid& grid : *grids) {
+  for (const Modality modality : kMediaModalities) {
+    for (const Grid& item : sample.grids(modality)) {
+      const Grid grid = counted(modality, item);
       const std::int64_t frame = grid.rows * grid.columns;
       sums[3] += grid.patches();
       sums[4] += grid.time * frame * frame;
@@ -166,13 +172,15 @@ void add_sample(const SampleShape& sample, ShapeSums& sums) {
   }
 }
 
-/// The images and clips of a microbatch: first all images, as schedule::list_media has them.
+/// The media of a microbatch: first all images, as schedule::list_media has them.
 Json describe_media(std::span<const SampleShape> samples, std::span<const std::int32_t> members) {
   Json media = Json::array();
-  for (const auto grids : {&SampleShape::images, &SampleShape::videos})
+  for (const Modality modality : kMediaModalities)
     for (const std::int32_t member : members)
-      for (const Grid& grid : samples[static_cast<std::size_t>(member)].*grids)
+      for (const Grid& item : samples[static_cast<std::size_t>(member)].grids(modality)) {
+        const Grid grid = counted(modality, item);
         media.push_back({grid.time, grid.rows, grid.columns});
+      }
   return media;
 }
 

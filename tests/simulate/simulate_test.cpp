@@ -303,7 +303,7 @@ TEST(DrawRecorded, DrawsAsOftenAsSeen) {
                            .target_tokens = {1},
                            .images = {{.time = 1, .rows = 2, .columns = 4}},
                            .videos = {{.time = 3, .rows = 2, .columns = 2}},
-                           .clips = {40, 60}}}}});
+                           .sounds = {{1, 1, 80}, {1, 1, 120}}}}}});
   EXPECT_EQ(recorded.sizes[1], (SampleSize{20, 20, 4, 100, 2}));
   int rare = 0;
   for (const SampleSize& sample : draw_recorded(recorded, 1, 0, 10'000))

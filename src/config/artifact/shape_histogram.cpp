@@ -48,19 +48,21 @@ std::vector<Grid> read_grids(ArtifactObject& bin, const std::string& key) {
   return grids;
 }
 
-std::vector<std::int64_t> read_clips(ArtifactObject& bin) {
-  std::vector<std::int64_t> clips;
+/// Sounds by the positions that their frames become.
+std::vector<Grid> read_sounds(ArtifactObject& bin) {
+  std::vector<Grid> sounds;
   const Json* list = bin.find("clips");
-  if (list == nullptr) return clips;
+  if (list == nullptr) return sounds;
   const auto fits = [](const Json& item) {
     return item.is_number_integer() && item.get<std::int64_t>() >= 1 &&
            item.get<std::int64_t>() <= kMaxPatches;
   };
   if (list->is_array() && std::ranges::all_of(*list, fits))
-    for (const Json& item : *list) clips.push_back(item.get<std::int64_t>());
+    for (const Json& item : *list)
+      sounds.push_back({1, 1, kFramesOfPosition * item.get<std::int64_t>()});
   else
     bin.refuse("clips", "a list of positions of sound, each from 1 to 2^26");
-  return clips;
+  return sounds;
 }
 
 ShapeBin read_bin(ArtifactObject json) {
@@ -70,7 +72,7 @@ ShapeBin read_bin(ArtifactObject json) {
   bin.shape.target_tokens = {json.whole("target_tokens", 0, {0, bin.shape.tokens.count})};
   bin.shape.images = read_grids(json, "images");
   bin.shape.videos = read_grids(json, "videos");
-  bin.shape.clips = read_clips(json);
+  bin.shape.sounds = read_sounds(json);
   json.refuse_unknown();
   return bin;
 }
@@ -87,7 +89,8 @@ OrderedJson write_bin(const ShapeBin& bin) {
                       {"target_tokens", bin.shape.target_tokens.count},
                       {"images", write_grids(bin.shape.images)},
                       {"videos", write_grids(bin.shape.videos)}};
-  if (!bin.shape.clips.empty()) written["clips"] = bin.shape.clips;
+  for (const Grid& sound : bin.shape.sounds)
+    written["clips"].push_back(sound.patches() / kFramesOfPosition);
   return written;
 }
 

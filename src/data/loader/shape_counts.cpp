@@ -16,12 +16,13 @@ constexpr double kMostSamples = 1LL << 40;  // of one bin, docs/formats/shape_hi
 
 /// Lists what two shapes may differ in, beside their tokens.
 std::vector<std::int64_t> list_media(const SampleShape& shape) {
-  std::vector<std::int64_t> numbers{std::ssize(shape.images), std::ssize(shape.videos)};
-  for (const auto* grids : {&shape.images, &shape.videos})
-    for (const Grid& grid : *grids)
+  std::vector<std::int64_t> numbers;
+  for (const Modality modality : kMediaModalities)
+    numbers.push_back(std::ssize(shape.grids(modality)));
+  for (const Modality modality : kMediaModalities)
+    for (const Grid& grid : shape.grids(modality))
       numbers.insert(numbers.end(), {grid.time, grid.rows, grid.columns, grid.mosaic.tile_columns,
                                      grid.mosaic.rows, grid.mosaic.columns});
-  numbers.insert(numbers.end(), shape.clips.begin(), shape.clips.end());
   return numbers;
 }
 

@@ -118,8 +118,8 @@ SampleSize size_of(const SampleShape& shape) {
     size.patches += video.patches();
     size.items += video.time;
   }
-  for (const std::int64_t positions : shape.clips) {
-    size.frames += positions;
+  for (const Grid& sound : shape.sounds) {
+    size.frames += sound.patches() / kFramesOfPosition;
     ++size.clips;
   }
   return size;

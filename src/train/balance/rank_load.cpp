@@ -19,10 +19,8 @@ double ranks_of_seat(const mesh::Mesh& encoder) {
 
 WorkLoad of_backbone(const RankWork& work, std::span<const SampleShape> shapes) {
   std::vector<SampleShape> without_media(shapes.begin(), shapes.end());
-  for (SampleShape& shape : without_media) {
-    shape.images.clear();
-    shape.videos.clear();
-  }
+  for (SampleShape& shape : without_media)
+    for (const Modality modality : kMediaModalities) shape.grids(modality).clear();
   const WorkLoad load = load_of(work.model, work.section, without_media, work.times);
   return part_of_load(load, ranks_of_replica(work.backbone), work.backbone.leads_replica());
 }

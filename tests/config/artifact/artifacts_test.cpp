@@ -158,7 +158,7 @@ TEST(ShapeHistogram, ReadsAndReadsBackWhatItWrites) {
   EXPECT_EQ(histogram.bins[0].shape.images[0], (Grid{1, 4, 6}));
   EXPECT_EQ(parse_shape_histogram(write_shape_histogram(histogram), "written"), histogram);
   ShapeHistogram heard = histogram;
-  heard.bins[1].shape.clips = {750, 1500};
+  heard.bins[1].shape.sounds = {{1, 1, 1500}, {1, 1, 3000}};
   EXPECT_EQ(parse_shape_histogram(write_shape_histogram(heard), "written"), heard);
 }
 
