@@ -10,6 +10,7 @@
 #include "config/run/read_run_config.h"
 #include "config/run/run_config.h"
 #include "core/error.h"
+#include "tests/config/vision_section.h"
 
 namespace tributary::config {
 namespace {
@@ -66,14 +67,14 @@ TEST(ApplyPlan, TakesASeparateTowerWithAnyMeshAndRanks) {
   const RunConfig config = apply_plan(run);
   EXPECT_EQ(config.parallel.vision_stages, 0) << "the plan's, not the run's";
   EXPECT_EQ(config.parallel.pp.count, 2);
-  EXPECT_EQ(config.parallel.modules[0], (ModuleSection{.module = "vision",
+  EXPECT_EQ(vision_of(config.parallel), (ModuleSection{.module = "vision",
                                                        .placement = Placement::kSeparate,
                                                        .ranks = {1, 3, 6},
                                                        .dp_shard = {3}}));
   run = planned(R"({"modules": {"vision": {"placement": "inline", "ranks": null, "mesh": null,
                                            "stages": null},
                                 "backbone": {"ranks": "0-3"}}})");
-  run.parallel.modules[0] = config.parallel.modules[0];
+  vision_of(run.parallel) = vision_of(config.parallel);
   EXPECT_EQ(apply_plan(run).parallel.modules, inline_sections()) << "the plan's, not the run's";
 }
 
@@ -191,7 +192,7 @@ TEST(ApplyPlan, NamesEverythingThatCannotBeRun) {
                                     {"from": "projector", "to": "backbone"},
                                     {"from": "sonar", "to": "backbone"}]})"),
               HasSubstr("modules.sonar.placement; found: a module of no known model; expected: "
-                        "vision, projector, backbone"));
+                        "vision, audio, projector, backbone"));
   EXPECT_THAT(refused(R"({"modules": {"vision": {"placement": "sliced", "share_percent": 50},
                                       "backbone": {"placement": "sliced", "share_percent": 50}}})"),
               AllOf(HasSubstr("modules.vision.share_percent"),
@@ -256,7 +257,7 @@ TEST(CheckTrains, RefusesAPlanOfAnotherModel) {
               HasSubstr("vision heads do not divide over the ranks"));
   EXPECT_THAT(refused(R"({"modules": {"projector": {"train": "frozen"},
                                       "backbone": {"train": "frozen"}}})"),
-              HasSubstr("nothing is left to train"));
+              HasSubstr("plan trains no module of the model"));
 }
 
 }  // namespace

@@ -48,16 +48,28 @@ Json to_json(const VisionConfig& v) {
           {"initializer_range", v.initializer_range}};
 }
 
+Json to_json(const AudioConfig& a) {
+  return {{"layers", a.layers},
+          {"width", a.width},
+          {"heads", a.heads},
+          {"mlp_width", a.mlp_width},
+          {"output_width", a.output_width},
+          {"mel_bins", a.mel_bins},
+          {"positions", a.positions},
+          {"initializer_range", a.initializer_range}};
+}
+
 Json dump(const std::string& directory) {
   const ModelConfig model = read_model_config(directory);
   Json json{{"backbone", to_json(model.backbone)},
             {"parameters", count_parameters(model)},
             {"tokens",
              {model.tokens.image_pad, model.tokens.video_pad, model.tokens.vision_start,
-              model.tokens.vision_end}}};
+              model.tokens.vision_end, model.tokens.audio_pad}}};
   for (const Family& family : all_families())
     if (family.family == model.family) json["model_type"] = family.model_type;
   if (model.vision) json["vision"] = to_json(*model.vision);
+  if (model.audio) json["audio"] = to_json(*model.audio);
   return json;
 }
 

@@ -5,6 +5,7 @@
 #include "config/reading/ranges.h"
 #include "config/run/run_config.h"
 #include "core/error.h"
+#include "tests/config/vision_section.h"
 
 namespace tributary::config {
 namespace {
@@ -61,7 +62,7 @@ TEST(ExpandPlan, PlacesAModuleWithAMeshOfItsOwn) {
   model.backbone.layers = 7;
   model.vision.emplace().layers = 5;
   RunConfig run = run_of_model();
-  ModuleSection& vision = run.parallel.modules[0];
+  ModuleSection& vision = vision_of(run.parallel);
   vision = {.module = "vision", .placement = Placement::kSeparate, .pp = 2, .dp_shard = {3}};
   const Plan plan = expand_plan({.dp_shard = 2}, {}, run, model);
   EXPECT_NO_THROW(check_plan_of_model(plan, model, "plan"));
@@ -84,7 +85,7 @@ TEST(ExpandPlan, PlacesAColocatedModule) {
   model.backbone.layers = 7;
   model.vision.emplace().layers = 5;
   RunConfig run = run_of_model();
-  run.parallel.modules[0] = {.module = "vision", .placement = Placement::kColocated, .passes = 3};
+  vision_of(run.parallel) = {.module = "vision", .placement = Placement::kColocated, .passes = 3};
   const Plan plan = expand_plan({.pp = 2, .tp = 2}, {.microbatches = 2}, run, model);
   EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
   const ModulePlan& tower = *plan.find("vision");

@@ -70,7 +70,21 @@ CLASSES = {
     "qwen2_5_vl": transformers.Qwen2_5_VLForConditionalGeneration,
     "qwen3_vl": transformers.Qwen3VLForConditionalGeneration,
     "internvl": transformers.InternVLForConditionalGeneration,
+    "qwen2_audio": transformers.Qwen2AudioForConditionalGeneration,
 }
+
+
+def random_audio(rng):
+    heads = rng.choice([1, 2, 4])
+    text = random_theta(rng, random_decoder(rng))
+    audio = {"d_model": heads * rng.choice([8, 16]), "encoder_attention_heads": heads,
+             "encoder_layers": rng.randrange(1, 5), "encoder_ffn_dim": rng.randrange(16, 100),
+             "num_mel_bins": rng.choice([8, 80]), "initializer_range": rng.choice([0.02, 0.03])}
+    if rng.random() < 0.5:
+        audio["max_source_positions"] = rng.randrange(20, 100)
+    return transformers.Qwen2AudioConfig(
+        text_config=text, audio_config=audio,
+        audio_token_index=rng.randrange(text["vocab_size"])), None
 
 
 def random_tower(rng, family, out_width):
@@ -167,7 +181,7 @@ def expected_of(config):
     expected = {
         "model_type": family,
         "parameters": sum(p.numel() for p in model.parameters()),
-        "tokens": [-1] * 4,
+        "tokens": [-1] * 5,
         "backbone": {
             "layers": text.num_hidden_layers,
             "width": text.hidden_size,
@@ -181,7 +195,7 @@ def expected_of(config):
             "norm_epsilon": text.rms_norm_eps,
             "qkv_bias": text.model_type in ("qwen2", "qwen2_vl_text", "qwen2_5_vl_text"),
             "qk_norm": text.model_type in ("qwen3", "qwen3_vl_text"),
-            "tied_head": config.tie_word_embeddings,
+            "tied_head": family != "qwen2_audio" and config.tie_word_embeddings,
             "mrope_section": rope.get("mrope_section", []),
             "mrope_interleaved": family == "qwen3_vl",
             "rope_factor": rope.get("factor", 1.0),
@@ -195,7 +209,7 @@ def expected_of(config):
         vision = config.vision_config
         first, second = family == "qwen2_vl", family == "qwen2_5_vl"
         expected["tokens"] = [config.image_token_id, config.video_token_id,
-                              config.vision_start_token_id, config.vision_end_token_id]
+                              config.vision_start_token_id, config.vision_end_token_id, -1]
         expected["vision"] = {
             "layers": vision.depth,
             "width": vision.embed_dim if first else vision.hidden_size,
@@ -214,6 +228,15 @@ def expected_of(config):
             "tokens_per_second": vision.tokens_per_second if second else 2,
             "initializer_range": vision.initializer_range,
         }
+    if hasattr(config, "audio_config"):
+        audio = config.audio_config
+        expected["tokens"] = [-1] * 4 + [config.audio_token_id]
+        expected["audio"] = {
+            "layers": audio.encoder_layers, "width": audio.d_model,
+            "heads": audio.encoder_attention_heads, "mlp_width": audio.encoder_ffn_dim,
+            "output_width": text.hidden_size, "mel_bins": audio.num_mel_bins,
+            "positions": audio.max_source_positions,
+            "initializer_range": audio.initializer_range}
     return expected
 
 
@@ -230,6 +253,7 @@ def write_cases(root):
             random_vision(rng, "qwen2_vl"),
             random_vision(rng, "qwen3_vl"),
             random_internvl(rng),
+            random_audio(rng),
         ):
             directory = root / f"{config.model_type}-{seed}"
             config.save_pretrained(directory)

@@ -8,6 +8,7 @@
 #include "config/run/run_config.h"
 #include "core/error.h"
 #include "tests/config/minimal_run.h"
+#include "tests/config/vision_section.h"
 
 namespace tributary::config {
 namespace {
@@ -56,9 +57,8 @@ std::string places_of(const std::vector<std::string>& overrides, std::int64_t wo
 TEST(ModuleKeys, AreReadFromAFileAndFromTheCommandLine) {
   const ModuleSection expected{
       .module = "vision", .placement = Placement::kSeparate, .ranks = {2, 3, 4}, .dp_shard = {3}};
-  EXPECT_EQ(section_of({"parallel.vision.placement=separate", "parallel.vision.dp_shard=3",
-                        "parallel.vision.ranks=2-4"})
-                .modules[0],
+  EXPECT_EQ(vision_of(section_of({"parallel.vision.placement=separate",
+                                  "parallel.vision.dp_shard=3", "parallel.vision.ranks=2-4"})),
             expected);
   const RunConfig config = parse(kMinimalRun + R"(parallel:
   vision:
@@ -67,12 +67,12 @@ TEST(ModuleKeys, AreReadFromAFileAndFromTheCommandLine) {
     tp: 2
     dp_shard: 1
 )");
-  EXPECT_EQ(config.parallel.modules[0].ranks, (std::vector<std::int64_t>{0, 2}));
-  EXPECT_EQ(config.parallel.modules[0].tp, 2);
+  EXPECT_EQ(vision_of(config.parallel).ranks, (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(vision_of(config.parallel).tp, 2);
   const std::string text = write_run_config(config);
   EXPECT_THAT(text, HasSubstr("  vision:\n    placement: separate\n    ranks: \"0,2\"\n"));
   EXPECT_EQ(parse(text), config);
-  EXPECT_EQ(section_of({"parallel.vision={placement: colocated, tp: 1}"}).modules[0].placement,
+  EXPECT_EQ(vision_of(section_of({"parallel.vision={placement: colocated, tp: 1}"})).placement,
             Placement::kColocated);
 }
 

@@ -66,6 +66,13 @@ inline Json published_json(const Published& model) {
   Json json = decoder_json(model);
   json["model_type"] = model.model_type;
   if (model.model_type.starts_with("qwen3")) json["head_dim"] = 128;
+  if (model.model_type == "qwen2_audio") {
+    json["model_type"] = "qwen2";
+    return {{"model_type", "qwen2_audio"},
+            {"text_config", json},
+            {"audio_token_index", 151646},
+            {"audio_config", {{"num_mel_bins", 128}, {"encoder_layers", 32}, {"d_model", 1280}}}};
+  }
   if (model.vision_mlp_width == 0) return json;
   if (model.model_type == "qwen3_vl") {
     json["rope_scaling"] = {{"mrope_interleaved", true}, {"mrope_section", {24, 20, 20}}};
@@ -128,6 +135,7 @@ inline const std::vector<Published>& published_models() {
       {"Qwen3-VL-4B", "qwen3_vl", 36, 2560, 32, 8, 9728, 151936, true, 4096, 4'437'815'808},
       {"Qwen3-VL-8B", "qwen3_vl", 36, 4096, 32, 8, 12288, 151936, false, 4304, 8'767'123'696},
       {"Qwen3-VL-32B", "qwen3_vl", 64, 5120, 64, 8, 25600, 151936, false, 4304, 33'357'390'064},
+      {"Qwen2-Audio-7B", "qwen2_audio", 32, 4096, 32, 32, 11008, 156032, false, 0, 8'397'094'912},
   };
   return models;
 }

@@ -55,6 +55,22 @@ TEST(CountForward, GivesTheImageOfTheWorkedExample) {
   EXPECT_NEAR(work_of(flops, "backbone").linear, 2.0 * 2691 * 6.5253e9, 0.01e12);
 }
 
+// One sound of 30 s of Qwen2-Audio-7B: two convolutions, 32 blocks, 750 tokens.
+TEST(CountForward, GivesTheConstantsOfASound) {
+  config::ModelConfig config = make_qwen2_5_vl_7b();
+  config.vision = {};
+  config.audio = {
+      .layers = 32, .width = 1280, .heads = 20, .mlp_width = 5120, .output_width = 4096};
+  const SampleShape shape{
+      .tokens = {750}, .target_tokens = {0}, .images = {}, .videos = {}, .sounds = {{1, 1, 3000}}};
+  const ForwardFlops flops = count_forward(config, shape);
+  const config::ModuleWork& audio = work_of(flops, "audio");
+  EXPECT_NEAR(audio.outside_layers, 2.95e9 + 14.75e9, 0.01e9);
+  EXPECT_NEAR(audio.linear - audio.outside_layers, 1.887e12, 0.001e12);
+  EXPECT_NEAR(audio.attention, 0.3686e12, 0.0001e12);
+  EXPECT_NEAR(work_of(flops, "projector").linear, 2.0 * 750 * 1280 * 4096, 1);
+}
+
 // Table of constants: forward linear GF/token includes the head; attention at 8192 is halved there.
 TEST(CountForward, GivesTheConstantsPerTokenOfTheBackbone) {
   config::ModelConfig config = make_qwen2_5_vl_7b();

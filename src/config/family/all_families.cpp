@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+
 namespace tributary::config {
 
 namespace {
@@ -20,13 +22,20 @@ const std::vector<Family>& all_families() {
       {ModelFamily::kQwen3Vl, "qwen3_vl", read_qwen3_vl},
       {ModelFamily::kInternVl, "internvl", read_internvl},
       {ModelFamily::kLlavaOneVision, "llava_onevision", read_llava_onevision},
+      {ModelFamily::kQwen2Audio, "qwen2_audio", read_qwen2_audio, kHelpful, true},
   };
   return families;
 }
 
+const Family& entry_of(ModelFamily family) {
+  const auto found = std::ranges::find(all_families(), family, &Family::family);
+  TRIB_CHECK(found != all_families().end(), .what = "config: family without an entry in the list",
+             .found = str("family ", static_cast<int>(family)));
+  return *found;
+}
+
 std::string system_prompt_of(ModelFamily family, const std::string& given) {
-  if (given != kFamilyPrompt) return given;
-  return std::ranges::find(all_families(), family, &Family::family)->system_prompt;
+  return given == kFamilyPrompt ? entry_of(family).system_prompt : given;
 }
 
 }  // namespace tributary::config

@@ -16,6 +16,8 @@ struct Family {
   ModelConfig (*read)(const JsonObject& config);
   /// What its own chat template puts in front of a chat without a system turn.
   std::string system_prompt = {};
+  /// Whether it writes "Audio 1: " in front of a sound and a newline behind it.
+  bool numbers_sounds = false;
 };
 
 /// The visible list.
@@ -25,6 +27,9 @@ struct Family {
 inline constexpr std::string_view kFamilyPrompt = "auto";
 /// `given` as it is, or the prompt of the family where it is kFamilyPrompt.
 [[nodiscard]] std::string system_prompt_of(ModelFamily family, const std::string& given);
+
+/// The entry of a family. errors: Fault::kBug when the list lacks it
+[[nodiscard]] const Family& entry_of(ModelFamily family);
 
 /// As read_model_config, from the text of a config.json; `where` names it in messages.
 [[nodiscard]] ModelConfig parse_model_config(std::string_view text, const std::string& where);
@@ -38,5 +43,6 @@ inline constexpr std::string_view kFamilyPrompt = "auto";
 [[nodiscard]] ModelConfig read_qwen3_vl(const JsonObject& config);
 [[nodiscard]] ModelConfig read_internvl(const JsonObject& config);
 [[nodiscard]] ModelConfig read_llava_onevision(const JsonObject& config);
+[[nodiscard]] ModelConfig read_qwen2_audio(const JsonObject& config);
 
 }  // namespace tributary::config

@@ -6,7 +6,8 @@
 namespace tributary::config {
 namespace {
 
-constexpr std::array<KnownModule, 3> kKnown{{{"vision", ModuleRole::kEncoder},
+constexpr std::array<KnownModule, 4> kKnown{{{"vision", ModuleRole::kEncoder},
+                                             {"audio", ModuleRole::kEncoder},
                                              {"projector", ModuleRole::kProjector},
                                              {kBackboneModule, ModuleRole::kBackbone}}};
 
@@ -56,6 +57,21 @@ std::vector<FrontModule> front_modules(const ModelConfig& model) {
                        .work = count_vision_work});
     modules.push_back(
         {.name = "projector", .feeds = std::string(kBackboneModule), .work = count_merger_work});
+  }
+  if (const auto& audio = model.audio) {
+    modules.push_back({.name = "audio",
+                       .role = ModuleRole::kEncoder,
+                       .layers = audio->layers,
+                       .heads = audio->heads,
+                       .mlp_width = audio->mlp_width,
+                       .feeds = "projector",
+                       .takes = {Modality::kAudio},
+                       .input_rows = "frames",
+                       .row_width = audio->mel_bins,
+                       .work = count_audio_work});
+    modules.push_back({.name = "projector",
+                       .feeds = std::string(kBackboneModule),
+                       .work = count_audio_projector_work});
   }
   return modules;
 }

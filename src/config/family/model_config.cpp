@@ -71,6 +71,16 @@ std::int64_t count_tile_vision(const VisionConfig& v) {
   return embedding + v.layers * (2 * norm + attention + mlp + scales) + projector + siglip;
 }
 
+/// The tower, and the linear map behind it. Keys have no bias.
+std::int64_t count_audio(const AudioConfig& a) {
+  const std::int64_t d = a.width;
+  const std::int64_t convolutions = 3 * a.mel_bins * d + d + 3 * d * d + d;
+  const std::int64_t layer =
+      4 * d + (4 * d * d + 3 * d) + (d * a.mlp_width + a.mlp_width) + (a.mlp_width * d + d);
+  return convolutions + a.positions * d + a.layers * layer + 2 * d +
+         (d * a.output_width + a.output_width);
+}
+
 }  // namespace
 
 ModelConfig parse_model_config(std::string_view text, const std::string& where) {
@@ -103,10 +113,11 @@ std::int64_t tokens_of_tiles(const VisionConfig& vision, const Grid& item) {
 
 // source: docs/theory/numerics.md, "Parameter counts"
 std::int64_t count_parameters(const ModelConfig& config) {
-  const std::int64_t backbone = count_backbone(config.backbone);
-  if (!config.vision) return backbone;
-  return backbone +
-         (config.vision->cuts_tiles() ? count_tile_vision : count_vision)(*config.vision);
+  std::int64_t parameters = count_backbone(config.backbone);
+  if (config.vision)
+    parameters += (config.vision->cuts_tiles() ? count_tile_vision : count_vision)(*config.vision);
+  if (config.audio) parameters += count_audio(*config.audio);
+  return parameters;
 }
 
 }  // namespace tributary::config

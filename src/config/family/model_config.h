@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,7 +18,8 @@ enum class ModelFamily {
   kQwen2_5Vl,
   kQwen3Vl,
   kInternVl,
-  kLlavaOneVision
+  kLlavaOneVision,
+  kQwen2Audio
 };
 
 /// How Llama 3.1 stretches rotary positions beyond the context that it was first trained on.
@@ -117,11 +119,32 @@ struct VisionConfig {
 /// Tokens of the backbone that an item becomes in a family of tiles.
 [[nodiscard]] std::int64_t tokens_of_tiles(const VisionConfig& vision, const Grid& item);
 
+/// The encoder of sound of Whisper, which Qwen2-Audio has.
+struct AudioConfig {
+  std::int64_t layers = 0;
+  std::int64_t width = 0;
+  std::int64_t heads = 0;
+  std::int64_t mlp_width = 0;
+  std::int64_t output_width = 0;  // the backbone's width
+  std::int64_t mel_bins = 128;    // of a frame of the spectrogram
+  std::int64_t positions = 1500;  // at most, of one sound; each is two frames
+  double initializer_range = 0.02;
+
+  /// Frames of the longest sound.
+  [[nodiscard]] std::int64_t most_frames() const { return kFramesOfPosition * positions; }
+  /// The item of a sound of `frames`: those that its positions depend on, one more than two each.
+  [[nodiscard]] Grid grid_of(std::int64_t frames) const {
+    const std::int64_t used = (frames + kFramesOfPosition - 1) / kFramesOfPosition;
+    return {1, 1, std::min(kFramesOfPosition * used + 1, most_frames())};
+  }
+};
+
 struct TokenIds {
   std::int64_t image_pad = -1;
   std::int64_t video_pad = -1;  // -1: clips are pictures of a tile for each frame
   std::int64_t vision_start = -1;
   std::int64_t vision_end = -1;
+  std::int64_t audio_pad = -1;
 };
 
 /// A model as its Hugging Face config.json describes it.
@@ -129,6 +152,7 @@ struct ModelConfig {
   ModelFamily family = ModelFamily::kQwen2;
   BackboneConfig backbone;
   std::optional<VisionConfig> vision;
+  std::optional<AudioConfig> audio = {};
   TokenIds tokens;
 };
 

@@ -65,6 +65,26 @@ ModuleWork count_merger_work(const ModelConfig& model, const Grid& item) {
   return {.linear = levels * 2 * merged * hidden * (merged_width + as_double(vision.output_width))};
 }
 
+ModuleWork count_audio_work(const ModelConfig& model, const Grid& item) {
+  const AudioConfig& audio = model.audio.value();
+  const double positions = as_double(item.patches() / kFramesOfPosition);
+  const double width = as_double(audio.width);
+  const double layers = as_double(audio.layers);
+  const double mlp = 2 * width * as_double(audio.mlp_width);
+  const double first = as_double(kFramesOfPosition) * as_double(audio.mel_bins) * width;
+  const double convolutions = 2 * positions * 3 * (first + width * width);
+  return {.linear = 2 * positions * layers * (4 * width * width + mlp) + convolutions,
+          .outside_layers = convolutions,
+          .mlp = 2 * positions * layers * mlp,
+          .attention = 4 * width * layers * positions * positions};
+}
+
+ModuleWork count_audio_projector_work(const ModelConfig& model, const Grid& item) {
+  const AudioConfig& audio = model.audio.value();
+  const double tokens = as_double(item.patches() / kFramesOfPosition / 2);
+  return {.linear = 2 * tokens * as_double(audio.width) * as_double(audio.output_width)};
+}
+
 ModuleWork count_backbone_work(const ModelConfig& model, Tokens tokens, Tokens target_tokens) {
   const BackboneConfig& backbone = model.backbone;
   const double rows = as_double(tokens.count);

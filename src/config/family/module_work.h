@@ -31,6 +31,10 @@ struct ModuleWork {
 [[nodiscard]] ModuleWork count_vision_work(const ModelConfig& model, const Grid& item);
 /// The work of its mergers.
 [[nodiscard]] ModuleWork count_merger_work(const ModelConfig& model, const Grid& item);
+/// The work of Whisper's encoder on one sound, on the positions that hold some of it, and of the
+/// linear map behind it.
+[[nodiscard]] ModuleWork count_audio_work(const ModelConfig& model, const Grid& item);
+[[nodiscard]] ModuleWork count_audio_projector_work(const ModelConfig& model, const Grid& item);
 /// The work of the backbone and its head, which runs on target tokens alone.
 [[nodiscard]] ModuleWork count_backbone_work(const ModelConfig& model, Tokens tokens,
                                              Tokens target_tokens);
