@@ -17,7 +17,7 @@ import tempfile
 
 from generated_text import make_text
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2AudioProcessor
 
 ROOT = pathlib.Path(__file__).parents[2]
 SEED = 21
@@ -103,7 +103,12 @@ TILE_TOKENS = {INTERN: {"<|vision_start|>": "<img>", "<|vision_end|>": "</img>",
 # The control tokens of Llama 3 that take the places of those of ChatML in the trained tokenizer.
 LLAMA_TOKENS = {"<|im_start|>": "<|start_header_id|>", "<|im_end|>": "<|eot_id|>",
                 "<|vision_start|>": "<|end_header_id|>", "<|vision_end|>": "<|begin_of_text|>"}
-PROMPTS = {LLAMA: [""], INTERN: [""], LLAVA: [""], QWEN_VL: ["You are a helpful assistant."],
+# The template of Qwen2-Audio, as its processor has it, and its control tokens.
+AUDIO = Qwen2AudioProcessor.default_chat_template.fget(None)
+AUDIO_TOKENS = {"<|vision_start|>": "<|audio_bos|>", "<|image_pad|>": "<|AUDIO|>",
+                "<|vision_end|>": "<|audio_eos|>"}
+DRAWN_MEDIA = {QWEN_VL: ["image", "video"], AUDIO: ["audio"], QWEN_TEXT: [], LLAMA: []}
+PROMPTS = {LLAMA: [""], INTERN: [""], LLAVA: [""], AUDIO: ["You are a helpful assistant."], QWEN_VL: ["You are a helpful assistant."],
            QWEN_TEXT: ["", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."]}
 
 
@@ -127,14 +132,16 @@ def train_tokenizer(folder, source):
     return folder / "first"
 
 
-def make_turns(source, has_media, tokens, media_roles=(0, 1, 2)):
+def make_turns(source, media, tokens, media_roles=(0, 1, 2)):
     turns = []
     for index in range(source.randint(1, 5)):
         role = source.randint(0 if index == 0 else 1, 2)
+        # Records refuse media in answers; of a sound there the words around it would be in doubt.
+        in_turn = [] if role == 2 and media == ["audio"] or role not in media_roles else media
         parts = []
         for _ in range(source.randint(0, 3)):
-            if has_media and role in media_roles and source.random() < 0.3:
-                parts.append({source.choice(["image", "video"]): 0})
+            if in_turn and source.random() < 0.3:
+                parts.append({source.choice(in_turn): 0})
             else:
                 parts.append(make_text(source, tokens))
         turns.append({"role": role, "parts": parts})
@@ -167,7 +174,8 @@ def read_off_targets(tokenizer, ids, with_newline):
     """Targets computed only from ids: the tokens from an assistant's first newline to its end."""
     start, end = (tokenizer.convert_tokens_to_ids(t) for t in ["<|im_start|>", "<|im_end|>"])
     media = {tokenizer.convert_tokens_to_ids(token) for token in
-             ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]}
+             ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>",
+              *AUDIO_TOKENS.values()]}
     counts = [False] * len(ids)
     at = 0
     while at < len(ids):
@@ -210,7 +218,7 @@ def has_newline_first(turns):
                for turn in turns)
 
 
-def renamed(trained, folder, tokens):
+def with_tokens(trained, folder, tokens):
     """The trained tokenizer with other control tokens."""
     text = (trained / "tokenizer.json").read_text(encoding="utf-8")
     for own, other in tokens.items():
@@ -223,11 +231,11 @@ def renamed(trained, folder, tokens):
 def compare_tiles(probe, folder, trained, template, source, count):
     """As compare, for the families of tiles: ids and targets, of which media are no part."""
     name = {INTERN: "internvl", LLAVA: "llava-onevision"}[template]
-    tokenizer = renamed(trained, folder / name, TILE_TOKENS[template])
+    tokenizer = with_tokens(trained, folder / name, TILE_TOKENS[template])
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     # Only transformers' own environment knows the marks around what an assistant says.
     rendered_by = environment.from_string(re.sub("{% (end)?generation %}", "", template))
-    questions = [{"turns": make_turns(source, True, ["x"], media_roles=(0, 1)), "plain": True,
+    questions = [{"turns": make_turns(source, ["image", "video"], ["x"], media_roles=(0, 1)), "plain": True,
                   "system": "", "prompt": source.random() < 0.3, "newline": source.random() < 0.5,
                   "media": 1 if template == INTERN else 2,
                   "frames": FRAMES if template == INTERN else 0} for _ in range(count)]
@@ -256,8 +264,8 @@ def compare_tiles(probe, folder, trained, template, source, count):
 
 
 def compare(probe, folder, tokenizer, template, source, count):
-    has_media = template == QWEN_VL
-    model = "llama" if template == LLAMA else "first"
+    has_media = bool(DRAWN_MEDIA[template])
+    model = {LLAMA: "llama", AUDIO: "audio"}.get(template, "first")
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     rendered_by = environment.from_string(template)
     questions = []
@@ -265,9 +273,9 @@ def compare(probe, folder, tokenizer, template, source, count):
         tokens = source.choice([["x"], ["<|im_end|>", "<|image_pad|>", "<|im_start|>"]])
         if template == LLAMA and tokens != ["x"]:
             tokens = ["<|eot_id|>", "<|start_header_id|>"]
-        questions.append({"turns": make_turns(source, has_media, tokens), "plain": tokens == ["x"],
+        questions.append({"turns": make_turns(source, MEDIA[template], tokens), "plain": tokens == ["x"],
                           "system": source.choice(PROMPTS[template]),
-                          "prompt": source.random() < 0.3, "newline": source.random() < 0.5})
+                          "prompt": source.random() < 0.3, "newline": source.random() < 0.5, "numbers": template == AUDIO})
     (folder / "questions").write_text("".join(json.dumps(q) + "\n" for q in questions))
     subprocess.run([probe, folder / model / "tokenizer.json", folder / "questions",
                     folder / "answers"], check=True)
@@ -278,7 +286,7 @@ def compare(probe, folder, tokenizer, template, source, count):
         text = rendered_by.render(messages=messages, add_generation_prompt=question["prompt"],
                                   default_prompt=question["system"])
         expected = {"text": text}
-        if has_media:
+        if template == QWEN_VL:
             own = tokenizer.apply_chat_template(messages, tokenize=False,
                                                 add_generation_prompt=question["prompt"])
             assert own == text, "the template that train_tokenizer.py writes is another one"
@@ -293,16 +301,16 @@ def compare(probe, folder, tokenizer, template, source, count):
             if different <= 3:
                 print(f"{ascii(question)}\n  got      {ascii(answer)}\n"
                       f"  expected {ascii(expected)}")
-    name = {QWEN_VL: "qwen-vl", QWEN_TEXT: "qwen text", LLAMA: "llama 3"}[template]
+    name = {QWEN_VL: "qwen-vl", AUDIO: "qwen2-audio", QWEN_TEXT: "qwen text", LLAMA: "llama 3"}[template]
     print(f"{name}: {count - different} of {count} equal, "
           f"{compared_ids} with ids and targets")
     return different + (compared_ids < count // 4)
 
 
 def check_known_templates(config):
-    """The program warns of neither template, because both are compared here."""
+    """The program warns of none of these templates, because they are compared here."""
     source = (ROOT / "src/data/text/model_template.cpp").read_text()
-    for text in [QWEN_VL, INTERN, LLAVA, json.loads(config.read_text())["chat_template"]]:
+    for text in [QWEN_VL, AUDIO, INTERN, LLAVA, json.loads(config.read_text())["chat_template"]]:
         digest = hashlib.sha256(text.encode()).hexdigest()
         assert digest in source, f"src/data/text/model_template.cpp lacks {digest}"
 
@@ -317,8 +325,10 @@ def main():
         tokenizer = AutoTokenizer.from_pretrained(trained)
         different = sum(compare(sys.argv[1], folder, tokenizer, template, source, count)
                         for template in [QWEN_VL, QWEN_TEXT])
-        different += compare(sys.argv[1], folder, renamed(trained, folder / "llama", LLAMA_TOKENS),
-                             LLAMA, source, count)
+        for template, tokens, name in ((LLAMA, LLAMA_TOKENS, "llama"),
+                                       (AUDIO, AUDIO_TOKENS, "audio")):
+            other = with_tokens(trained, folder / name, tokens)
+            different += compare(sys.argv[1], folder, other, template, source, count)
         different += sum(compare_tiles(sys.argv[1], folder, trained, template, source, count // 2)
                          for template in [INTERN, LLAVA])
     sys.exit(1 if different else 0)

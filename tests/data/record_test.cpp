@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/random.h"
+#include "core/text.h"
 
 namespace tributary::data {
 namespace {
@@ -86,6 +87,27 @@ TEST(ParseRecord, ReadsPlaceholdersOfMessagesButNotInTextParts) {
   EXPECT_THAT(read(parts).turns[0].parts, ElementsAre(Part(kFirstImage), Part("what?")));
 }
 
+TEST(ParseRecord, ReadsSounds) {
+  const MediaReference first{Modality::kAudio, 0};
+  const MediaReference second{Modality::kAudio, 1};
+  for (const char* key : {"audio", "audio_url", "path"}) {
+    const Record record = read(asked(
+        str(R"([{"type":"audio",")", key, R"(":"a.wav"},)", R"({"type":"text","text":"what?"}])")));
+    EXPECT_THAT(record.turns[0].parts, ElementsAre(Part(first), Part("what?"))) << key;
+    EXPECT_THAT(record.sounds, ElementsAre("a.wav")) << key;
+  }
+  const Record listed = read(told("<audio> or <audio>?", R"(,"audios":["a.wav","b.mp3"])"));
+  EXPECT_THAT(listed.turns[0].parts,
+              ElementsAre(Part(first), Part(" or "), Part(second), Part("?")));
+  EXPECT_THAT(listed.sounds, ElementsAre("a.wav", "b.mp3"));
+  EXPECT_THAT(refusal(told("<audio>?", R"(,"audios":["a.wav","b.mp3"])")),
+              HasSubstr("placeholder_count: 1 audio placeholders, 2 sounds in the record"));
+  EXPECT_THAT(refusal(asked(R"([{"type":"audio","audio":"a.wav","audio_url":"b.wav"}])")),
+              HasSubstr("names a sound twice"));
+  EXPECT_THAT(refusal(asked(R"([{"type":"audio","audio":"a.wav","fps":2}])")),
+              HasSubstr("unread_key"));
+}
+
 TEST(ParseRecord, ReadsTheSystemColumn) {
   const Record record = read(told("2+2?", R"(,"system":"be brief")"));
   EXPECT_EQ(record.turns[0], (Turn{Role::kSystem, {"be brief"}}));
@@ -115,7 +137,7 @@ TEST(ParseRecord, ReadsWhichAnswersCount) {
 TEST(ParseRecord, RefusesKeysThatWouldChangeWhatIsLearned) {
   for (const char* rest :
        {R"(,"tools":[{"name":"search"}])", R"(,"rejected_response":"no")", R"(,"rejected":"no")",
-        R"(,"objects":{"ref":["cat"]})", R"(,"audios":["a.wav"])", R"(,"weight":0.5)"})
+        R"(,"objects":{"ref":["cat"]})", R"(,"weight":0.5)"})
     EXPECT_THAT(refusal(told("a", rest)), HasSubstr("unread_key: record.")) << rest;
   EXPECT_THAT(refusal(R"({"messages":[{"role":"user","content":"a"},{"role":"assistant",)"
                       R"("content":"b","reasoning_content":"hm"}]})"),
@@ -217,8 +239,8 @@ TEST(ParseRecord, RefusesMissingAndWrongFields) {
   EXPECT_THAT(refusal(R"({"conversations":[{"from":"human"}]})"),
               HasSubstr("bad_field: conversations[0].value is missing"));
   EXPECT_THAT(refusal(asked("7")), HasSubstr("messages[0].content is of type number"));
-  EXPECT_THAT(refusal(asked(R"([{"type":"audio","audio":"a.wav"}])")),
-              HasSubstr("messages[0].content[0].type = \"audio\", expected text, image_url"));
+  EXPECT_THAT(refusal(asked(R"([{"type":"depth","depth":"a.png"}])")),
+              HasSubstr("messages[0].content[0].type = \"depth\", expected text, image_url"));
   EXPECT_THAT(refusal(asked(R"([{"type":"image_url"}])")),
               HasSubstr("messages[0].content[0].image_url is missing"));
   EXPECT_THAT(refusal(asked(R"([{"type":"video","video":["0.png"],"fps":0}])")),

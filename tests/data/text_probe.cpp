@@ -48,9 +48,9 @@ std::vector<Turn> read_turns(const Json& listed) {
       if (part.is_string()) {
         turn.parts.emplace_back(part.get<std::string>());
       } else {
-        const bool is_image = part.contains("image");
-        turn.parts.emplace_back(MediaReference{is_image ? Modality::kImage : Modality::kVideo,
-                                               part.at(is_image ? "image" : "video").get<int>()});
+        Modality modality = part.contains("image") ? Modality::kImage : Modality::kVideo;
+        if (part.contains("audio")) modality = Modality::kAudio;
+        turn.parts.emplace_back(MediaReference{modality, part.begin().value().get<int>()});
       }
     }
     turns.push_back(turn);
@@ -61,7 +61,8 @@ std::vector<Turn> read_turns(const Json& listed) {
 Json answer_chat(const Tokenizer& tokenizer, const Json& question) {
   const ChatTemplate chat(tokenizer, {.system_prompt = question.at("system").get<std::string>(),
                                       .media = static_cast<MediaForm>(question.value("media", 0)),
-                                      .train_on_newline = question.at("newline").get<bool>()});
+                                      .train_on_newline = question.at("newline").get<bool>(),
+                                      .numbers_sounds = question.value("numbers", false)});
   const std::vector<Turn> turns = read_turns(question.at("turns"));
   const ChatEnd end =
       question.at("prompt").get<bool>() ? ChatEnd::kGenerationPrompt : ChatEnd::kLastTurn;

@@ -10,7 +10,8 @@ Run declare_generate(Verb& verb) {
   verb.positional("MODEL_OR_RUN_DIR", options->model,
                   "Hugging Face directory, run directory (its newest checkpoint) or checkpoint");
   verb.option("--image", options->images, "JPEG or PNG file; may be given several times");
-  verb.required("--prompt", options->prompt, "What the user says, after the images");
+  verb.option("--audio", options->sounds, "WAV, FLAC, Ogg or MP3 file; may be given several times");
+  verb.required("--prompt", options->prompt, "What the user says, after images and sounds");
   verb.option("--system", options->system,
               "The system prompt; \"\": none (default: the run's data.system_prompt, that of the "
               "family for a Hugging Face directory)");

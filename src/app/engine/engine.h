@@ -35,6 +35,7 @@ struct ForwardOptions {
 struct GenerateOptions {
   std::string model;  // Hugging Face directory or run directory
   std::vector<std::string> images;
+  std::vector<std::string> sounds;
   std::string prompt;
   std::optional<std::string> system;  // empty: no system turn; null: that of the run
   std::int64_t max_new_tokens = 64;

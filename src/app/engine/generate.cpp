@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,15 +22,16 @@
 #include "core/log.h"
 #include "data/decode/decode_picture.h"
 #include "data/preprocess/qwen_vl.h"
+#include "data/preprocess/whisper.h"
 #include "data/text/chat_template.h"
 #include "data/text/tokenizer.h"
 #include "mesh/device.h"
 #include "model/model.h"
 #include "model/positions.h"
-#include "ops/resize_bicubic.h"
 #include "ops/to_device.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/manifest.h"
+#include "train/start/media_kernels.h"
 
 namespace tributary::app {
 namespace {
@@ -113,23 +116,27 @@ std::unique_ptr<model::Model> load_model(const Answerer& answerer,
   return model;
 }
 
-data::Picture resize(const data::Picture& picture, int height, int width) {
-  return {.width = width,
-          .height = height,
-          .rgb = ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
+/// Reads a file that an option names. `kind` says what it is to be: "image".
+std::string read_media(const std::string& path, const std::string& kind, const std::string& fix) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
+  TRIB_REQUIRE(fs::is_regular_file(path), .what = str("app: no such ", kind), .where = path,
+               .found = fs::exists(path) ? "no regular file" : "nothing", .fix = fix);
+  std::string bytes =
+      read_given_file(path, kMostBytes, {.what = str("app: ", kind, " cannot be read")});
+  TRIB_REQUIRE(bytes.size() <= kMostBytes,
+               .what = str("app: ", kind, " file is larger than the limit"), .where = path,
+               .expected = str("at most ", kMostBytes, " bytes"));
+  return bytes;
+}
+
+std::span<const std::uint8_t> as_bytes(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};  // NOLINT
 }
 
 data::Picture read_picture(const std::string& path) {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
-  TRIB_REQUIRE(fs::is_regular_file(path), .what = "app: no such image", .where = path,
-               .found = fs::exists(path) ? "no regular file" : "nothing",
-               .fix = "give the path of a JPEG or PNG file to --image");
   const std::string bytes =
-      read_given_file(path, kMostBytes, {.what = "app: image cannot be read"});
-  TRIB_REQUIRE(bytes.size() <= kMostBytes, .what = "app: image file is larger than the limit",
-               .where = path, .expected = str("at most ", kMostBytes, " bytes"));
-  Result<data::Picture> picture = data::decode_picture(
-      {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});  // NOLINT
+      read_media(path, "image", "give the path of a JPEG or PNG file to --image");
+  Result<data::Picture> picture = data::decode_picture(as_bytes(bytes));
   TRIB_REQUIRE(picture.has_value(), .what = "app: image cannot be decoded", .where = path,
                .found = str(picture.refusal().code, ": ", picture.refusal().reason),
                .expected = "a JPEG or PNG file");
@@ -154,7 +161,7 @@ std::vector<data::PatchedItem> patch_images(const GenerateOptions& options,
   const auto company = options.images.size() > 1 ? data::Company::kOthers : data::Company::kAlone;
   for (const std::string& path : options.images) {
     Result<data::PatchedItem> item =
-        data::patch_image(read_picture(path), preprocessor, resize, company);
+        data::patch_image(read_picture(path), preprocessor, train::resize_picture, company);
     TRIB_REQUIRE(item.has_value(), .what = "app: image does not fit the model", .where = path,
                  .found = str(item.refusal().code, ": ", item.refusal().reason));
     items.push_back(std::move(item).value());
@@ -162,14 +169,36 @@ std::vector<data::PatchedItem> patch_images(const GenerateOptions& options,
   return items;
 }
 
-/// Encodes the images and then the text as one user turn, followed by the start of the assistant's.
-/// `merged`: the tokens of each image.
+void frame_sounds(const GenerateOptions& options, const Answerer& answerer,
+                  const config::ModelConfig& config, std::vector<data::PatchedItem>& items) {
+  TRIB_REQUIRE(options.sounds.empty() || config.audio.has_value(),
+               .what = "app: this model hears nothing", .where = answerer.directory,
+               .found = str(options.sounds.size(), " sounds"),
+               .fix = "leave --audio out, or use a model with an encoder of sound");
+  for (const std::string& path : options.sounds) {
+    const std::string bytes =
+        read_media(path, "sound", "give the path of a WAV, FLAC, Ogg or MP3 file to --audio");
+    const Result<data::Sound> sound = data::decode_sound(as_bytes(bytes));
+    TRIB_REQUIRE(sound.has_value(), .what = "app: sound cannot be decoded", .where = path,
+                 .found = str(sound.refusal().code, ": ", sound.refusal().reason),
+                 .expected = "a WAV, FLAC, Ogg or MP3 file");
+    Result<data::PatchedItem> item =
+        data::frame_sound(sound.value(), data::read_sound_config(answerer.directory, *config.audio),
+                          train::frame_samples);
+    TRIB_REQUIRE(item.has_value(), .what = "app: sound does not fit the model", .where = path,
+                 .found = str(item.refusal().code, ": ", item.refusal().reason));
+    items.push_back(std::move(item).value());
+  }
+}
+
+/// Encodes the images, the sounds and then the text as one user turn, followed by the start of the
+/// assistant's. `merged`: the tokens of each item.
 data::EncodedChat encode_prompt(const data::ChatTemplate& chat, const std::string& prompt,
+                                const std::vector<data::PatchedItem>& items,
                                 const std::vector<std::int64_t>& merged) {
   data::Turn turn;
-  for (std::size_t i = 0; i < merged.size(); ++i)
-    turn.parts.emplace_back(
-        data::MediaReference{.modality = Modality::kImage, .index = static_cast<int>(i)});
+  for (const data::PatchedItem& item : items)
+    turn.parts.emplace_back(data::MediaReference{.modality = item.modality});
   turn.parts.emplace_back(prompt);
   const data::EncodedChat encoded =
       chat.encode(std::vector<data::Turn>{turn}, data::ChatEnd::kGenerationPrompt);
@@ -183,12 +212,13 @@ model::PackedBatch make_pack(const data::EncodedChat& chat,
   const std::vector<std::int64_t> tokens(chat.tokens.begin(), chat.tokens.end());
   batch.input_ids = at::tensor(tokens, at::kLong);
   batch.cu_seqlens = {0, static_cast<std::int32_t>(tokens.size())};
-  std::vector<at::Tensor> rows;
+  std::map<Modality, std::vector<at::Tensor>> rows;
   for (const data::PatchedItem& item : items) {
-    batch.media[Modality::kImage].grids.push_back(item.grid);
-    rows.push_back(at::tensor(item.rows, at::kFloat).view({item.grid.patches(), -1}));
+    batch.media[item.modality].grids.push_back(item.grid);
+    rows[item.modality].push_back(
+        at::tensor(item.rows, at::kFloat).view({item.grid.patches(), -1}));
   }
-  if (!rows.empty()) batch.media[Modality::kImage].rows = at::cat(rows);
+  for (const auto& [modality, own] : rows) batch.media[modality].rows = at::cat(own);
   batch.position_ids = model::position_ids(config,
                                            {.tokens = tokens,
                                             .cu_seqlens = batch.cu_seqlens,
@@ -212,7 +242,7 @@ void require_room(std::int64_t prompt_tokens, std::int64_t new_tokens,
   const std::int64_t room = config.backbone.max_positions - prompt_tokens;
   TRIB_REQUIRE(
       room > 0, .what = "app: the prompt fills the model's context",
-      .where = "--prompt, --system, --image", .found = str(prompt_tokens, " tokens"),
+      .where = "--prompt, --system, --image, --audio", .found = str(prompt_tokens, " tokens"),
       .expected = str("fewer than max_position_embeddings ", config.backbone.max_positions),
       .fix = "give a shorter prompt, or fewer or smaller images");
   TRIB_REQUIRE(new_tokens <= room, .what = "app: the answer may outgrow the model's context",
@@ -239,7 +269,8 @@ ExitCode run_generate(const GenerateOptions& options) {
   const data::ChatTemplate chat(
       tokenizer, {.system_prompt = config::system_prompt_of(
                       config.family, options.system.value_or(answerer.system_prompt)),
-                  .media = data::media_form_of(config)});
+                   .media = data::media_form_of(config),
+                   .numbers_sounds = config::entry_of(config.family).numbers_sounds});
   std::vector<data::PatchedItem> items;
   std::vector<std::int64_t> merged;  // tokens of each
   if (const auto preprocessor = read_preprocessor(options, answerer, config)) {
@@ -247,8 +278,11 @@ ExitCode run_generate(const GenerateOptions& options) {
     for (const data::PatchedItem& item : items)
       merged.push_back(data::merged_tokens(item.grid, *preprocessor));
   }
+  frame_sounds(options, answerer, config, items);
+  for (std::size_t i = merged.size(); i < items.size(); ++i)
+    merged.push_back(data::sound_tokens(items[i].grid));
   model::PackedBatch prompt =
-      make_pack(encode_prompt(chat, options.prompt, merged), items, config, answerer.section.mrope);
+      make_pack(encode_prompt(chat, options.prompt, items, merged), items, config, answerer.section.mrope);
   require_room(prompt.cu_seqlens.back(), options.max_new_tokens, config);
 
   const at::Device device = mesh::open_device(options.device, /*local_rank=*/0);

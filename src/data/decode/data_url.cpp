@@ -57,10 +57,11 @@ std::string encode_base64(std::string_view bytes) {
 Result<std::vector<std::uint8_t>> decode_data_url(std::string_view url) {
   const std::size_t comma = url.find(',');
   const std::string_view head = url.substr(0, comma);
-  if (comma == std::string_view::npos || !head.starts_with("data:image/") ||
-      !head.ends_with(";base64"))
-    return Refusal{"bad_data_url", str("data URL begins with ", escaped(url.substr(0, 40)),
-                                       ", expected data:image/...;base64,")};
+  const bool is_media = head.starts_with("data:image/") || head.starts_with("data:audio/");
+  if (comma == std::string_view::npos || !is_media || !head.ends_with(";base64"))
+    return Refusal{"bad_data_url",
+                   str("data URL begins with ", escaped(url.substr(0, 40)),
+                       ", expected data:image/...;base64, or data:audio/...;base64,")};
   auto bytes = decode_base64(url.substr(comma + 1));
   if (!bytes) return Refusal{"bad_data_url", "data URL does not hold base64 with padding"};
   return *std::move(bytes);

@@ -14,7 +14,7 @@ Refusal name_file(const Refusal& refusal, const Clip& clip) {
 
 Result<ClipFrames> measure_video(const Record& record, const Clip& clip,
                                  const PreprocessorConfig& config) {
-  const auto file = read_picture_file(record, clip.file);
+  const auto file = read_media_file(record, clip.file);
   if (!file) return file.refusal();
   const Result<VideoHeader> read = read_video_header(file.value());
   if (!read) return name_file(read.refusal(), clip);
@@ -53,7 +53,7 @@ Result<ClipFrames> measure_clip(const Record& record, const Clip& clip,
 Result<std::vector<Picture>> decode_clip(const Record& record, const Clip& clip,
                                          const ClipFrames& frames) {
   if (!clip.file.empty()) {
-    const auto file = read_picture_file(record, clip.file);
+    const auto file = read_media_file(record, clip.file);
     if (!file) return file.refusal();
     Result<std::vector<Picture>> pictures = decode_video(file.value(), frames.in_file);
     if (!pictures) return name_file(pictures.refusal(), clip);

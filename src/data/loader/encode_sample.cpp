@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t kAskedOfDocument = 8;                  // tokens, of a held-out one
 constexpr std::size_t kHeaderBytes = std::size_t{64} << 10;  // EXIF previews fit in most files
 
-Refusal name_image(const Refusal& refusal, const std::string& image) {
-  return {refusal.code, str(escaped(image.substr(0, 120)), ": ", refusal.reason)};
+Refusal name_file(const Refusal& refusal, const std::string& name) {
+  return {refusal.code, str(escaped(name.substr(0, 120)), ": ", refusal.reason)};
 }
 
 std::string text_of(const Turn& turn) {
@@ -68,6 +68,7 @@ class QwenEncoder final : public SampleEncoder {
   Result<SizedChat> size_chat(const Record& record, bool truncates) const;
   Result<SampleShape> describe_as(const Record& record, bool truncates) const;
   void cut_chat(EncodedChat& chat, const std::vector<Grid>& grids) const;
+  std::int64_t tokens_of(Modality modality, const Grid& grid) const;
   Result<Grid> measure(const Record& record, MediaReference medium) const;
   Result<PatchedItem> patch(const Record& record, MediaReference medium,
                             std::vector<Picture>* keep) const;
@@ -83,9 +84,11 @@ class QwenEncoder final : public SampleEncoder {
 
 /// Encodes the turns, after it has refused media that the model cannot take.
 Result<EncodedChat> QwenEncoder::encode_turns(const Record& record) const {
-  const std::size_t media = record.images.size() + record.clips.size();
-  if (media > 0 && !encoding_.pictures)
-    return Refusal{"no_vision", str(media, " images or clips, and the model reads text alone")};
+  const std::size_t pictures = record.images.size() + record.clips.size();
+  if (pictures > 0 && !encoding_.pictures)
+    return Refusal{"no_vision", str(pictures, " images or clips, and the model sees none")};
+  if (!record.sounds.empty() && !encoding_.sounds)
+    return Refusal{"no_sound", str(record.sounds.size(), " sounds, and the model hears none")};
   if (record.is_document)
     return encode_document(*encoding_.tokenizer, record.turns.front().parts, encoding_.chat.media,
                            times_in(record));
@@ -102,8 +105,23 @@ ClipTimes QwenEncoder::times_in(const Record& record) const {
   };
 }
 
+std::int64_t QwenEncoder::tokens_of(Modality modality, const Grid& grid) const {
+  return modality == Modality::kAudio ? sound_tokens(grid)
+                                      : merged_tokens(grid, *encoding_.pictures);
+}
+
 Result<Grid> QwenEncoder::measure(const Record& record, MediaReference medium) const {
   const auto index = static_cast<std::size_t>(medium.index);
+  if (medium.modality == Modality::kAudio) {
+    const std::string& name = record.sounds[index];
+    const auto file = read_media_file(record, name);
+    if (!file) return file.refusal();
+    const auto size = read_sound_size(file.value());
+    if (!size) return name_file(size.refusal(), name);
+    Result<Grid> grid = grid_of_sound(size.value(), *encoding_.sounds);
+    if (!grid) return name_file(grid.refusal(), name);
+    return grid;
+  }
   if (medium.modality == Modality::kImage) {
     const auto size = measure_picture(record, record.images[index]);
     if (!size) return size.refusal();
@@ -117,6 +135,11 @@ Result<Grid> QwenEncoder::measure(const Record& record, MediaReference medium) c
 Result<PatchedItem> QwenEncoder::patch(const Record& record, MediaReference medium,
                                        std::vector<Picture>* keep) const {
   const auto index = static_cast<std::size_t>(medium.index);
+  if (medium.modality == Modality::kAudio) {
+    const Result<Sound> sound = read_sound(record, record.sounds[index]);
+    if (!sound) return sound.refusal();
+    return frame_sound(sound.value(), *encoding_.sounds, encoding_.log_mel);
+  }
   if (medium.modality == Modality::kImage) {
     Result<Picture> picture = decode_named_picture(record, record.images[index]);
     if (!picture) return picture.refusal();
@@ -148,17 +171,14 @@ std::optional<Refusal> QwenEncoder::refuse_shape(const SampleShape& shape) const
 EncodedChat QwenEncoder::expand(const EncodedChat& chat,
                                 const std::vector<PatchedItem>& items) const {
   std::vector<std::int64_t> merged;
-  for (const PatchedItem& item : items)
-    merged.push_back(merged_tokens(item.grid, *encoding_.pictures));
+  for (const PatchedItem& item : items) merged.push_back(tokens_of(item.modality, item.grid));
   return chat_.expand_media(chat, merged);
 }
 
-/// Cuts a chat at the limit: behind a token, or before a picture or clip that does not fit as a
-/// whole, with the tokens around each of its pads.
+/// Cuts a chat at the limit: behind a token, or before a medium that does not fit as a whole, with
+/// the tokens that stand around each of its pads.
 void QwenEncoder::cut_chat(EncodedChat& chat, const std::vector<Grid>& grids) const {
-  const auto is_pad = [&](std::size_t at) {
-    return chat.tokens[at] == chat_.image_pad() || chat.tokens[at] == chat_.video_pad();
-  };
+  const auto is_pad = [&](std::size_t at) { return chat_.is_pad(chat.tokens[at]); };
   const std::size_t margin = chat_.wraps_pads() ? 1 : 0;
   std::int64_t length = 0;
   std::size_t kept = 0;   // tokens, of which pads stand for a whole picture
@@ -168,7 +188,7 @@ void QwenEncoder::cut_chat(EncodedChat& chat, const std::vector<Grid>& grids) co
   for (; kept < chat.tokens.size(); ++kept) {
     const bool pad = is_pad(kept);
     if (pad && pads == 0) begun = kept - margin;
-    length += pad ? merged_tokens(grids[media], *encoding_.pictures) / chat.pads[media] : 1;
+    length += pad ? tokens_of(chat.media[media].modality, grids[media]) / chat.pads[media] : 1;
     if (length > encoding_.most_tokens.count) break;
     if (pad && ++pads == chat.pads[media]) ++media, pads = 0;
   }
@@ -200,11 +220,11 @@ Result<SizedChat> QwenEncoder::size_chat(const Record& record, bool truncates) c
       sized.chat.targets, [](std::int64_t target) { return target != kIgnoredTarget; })};
   for (std::size_t i = 0; i < sized.chat.media.size(); ++i) {
     // Each item has its pad tokens already.
-    shape.tokens += {merged_tokens(grids[i], *encoding_.pictures) - sized.chat.pads[i]};
-    const bool is_clip =
-        sized.chat.media[i].modality == Modality::kVideo &&
-        !(encoding_.pictures->tiles && encoding_.pictures->tiles->clips_are_pictures());
-    (is_clip ? shape.videos : shape.images).push_back(grids[i]);
+    const Modality modality = sized.chat.media[i].modality;
+    const bool is_pictures = modality == Modality::kVideo && encoding_.pictures->tiles &&
+                             encoding_.pictures->tiles->clips_are_pictures();
+    shape.tokens += {tokens_of(modality, grids[i]) - sized.chat.pads[i]};
+    shape.grids(is_pictures ? Modality::kImage : modality).push_back(grids[i]);
   }
   if (may_cut && shape.target_tokens.count == 0)
     return Refusal{kTooLong, str("nothing to learn within ", encoding_.most_tokens)};
@@ -235,7 +255,7 @@ Result<EncodedSample> QwenEncoder::encode_with(const Record& record, bool trunca
   sample.tokens = std::move(whole.tokens);
   sample.targets = std::move(whole.targets);
   if (sample.shape() != sized.value().shape)
-    return Refusal{"length_changed", "a picture was written between its header and its pixels"};
+    return Refusal{"length_changed", "a file was written between its header and its content"};
   return sample;
 }
 
@@ -244,8 +264,7 @@ void QwenEncoder::ask_for_middle(HeldOutSample& held_out) const {
   const std::vector<TokenId>& tokens = held_out.sample.tokens;
   std::size_t begin = tokens.size() / 2;
   for (std::size_t i = begin; i < tokens.size(); ++i)
-    if (tokens[i] == chat_.image_pad() || tokens[i] == chat_.video_pad())
-      begin = i + (chat_.wraps_pads() ? 2 : 1);
+    if (chat_.is_pad(tokens[i])) begin = i + (chat_.wraps_pads() ? 2 : 1);
   const std::size_t end = std::min(begin + kAskedOfDocument, tokens.size() - 1);
   held_out.prompt.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(begin));
   held_out.answer = encoding_.tokenizer->decode(
@@ -273,7 +292,7 @@ Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
   return held_out;
 }
 
-/// Where the file of an image lies: in the container if it holds one of that name.
+/// Where the file of a medium lies: in the container if it holds one of that name.
 const MediaFiles& files_of(const Record& record, const std::string& image) {
   if (record.inside != nullptr && record.inside->holds(image)) return *record.inside;
   TRIB_CHECK(record.folder != nullptr, .what = "data: record with image paths has no folder",
@@ -294,10 +313,17 @@ std::string last_answer(const Record& record) {
   return text_of(record.turns[find_answer(record.turns)]);
 }
 
-Result<std::vector<std::uint8_t>> read_picture_file(const Record& record,
-                                                    const std::string& image) {
+Result<std::vector<std::uint8_t>> read_media_file(const Record& record, const std::string& image) {
   if (is_data_url(image)) return decode_data_url(image);
   return files_of(record, image).read(image);
+}
+
+Result<Sound> read_sound(const Record& record, const std::string& sound) {
+  const auto file = read_media_file(record, sound);
+  if (!file) return file.refusal();
+  Result<Sound> decoded = decode_sound(file.value());
+  if (!decoded) return name_file(decoded.refusal(), sound);
+  return decoded;
 }
 
 Result<std::vector<std::uint8_t>> read_picture_beginning(const Record& record,
@@ -307,10 +333,10 @@ Result<std::vector<std::uint8_t>> read_picture_beginning(const Record& record,
 }
 
 Result<Picture> decode_named_picture(const Record& record, const std::string& image) {
-  const auto file = read_picture_file(record, image);
+  const auto file = read_media_file(record, image);
   if (!file) return file.refusal();
   Result<Picture> picture = decode_picture(file.value());
-  if (!picture) return name_image(picture.refusal(), image);
+  if (!picture) return name_file(picture.refusal(), image);
   return picture;
 }
 
@@ -321,12 +347,12 @@ Result<PictureSize> measure_picture(const Record& record, const std::string& ima
     const auto size = read_picture_size(beginning.value());
     if (size) return size;
     const bool whole = beginning.value().size() < kHeaderBytes;
-    if (whole || size.refusal().code != "header_cut") return name_image(size.refusal(), image);
+    if (whole || size.refusal().code != "header_cut") return name_file(size.refusal(), image);
   }
-  const auto file = read_picture_file(record, image);
+  const auto file = read_media_file(record, image);
   if (!file) return file.refusal();
   const auto size = read_picture_size(file.value());
-  if (!size) return name_image(size.refusal(), image);
+  if (!size) return name_file(size.refusal(), image);
   return size;
 }
 
@@ -342,12 +368,14 @@ Tokens most_tokens_of(const config::RunConfig& run) {
 
 std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
                                             const config::ModelConfig& model,
-                                            const Tokenizer& tokenizer, Resize resize) {
+                                            const Tokenizer& tokenizer, Resize resize,
+                                            LogMel log_mel) {
   QwenEncoding encoding;
   encoding.tokenizer = &tokenizer;
   encoding.chat = {.system_prompt = config::system_prompt_of(model.family, run.data.system_prompt),
                    .media = media_form_of(model),
-                   .train_on_newline = run.data.train_on_newline};
+                   .train_on_newline = run.data.train_on_newline,
+                   .numbers_sounds = config::entry_of(model.family).numbers_sounds};
   encoding.most_tokens = most_tokens_of(run);
   encoding.truncates = run.data.too_long == config::TooLong::kTruncate;
   if (model.vision)
@@ -355,6 +383,8 @@ std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
         run.model.path, *model.vision,
         PixelLimits{.least = run.data.min_pixels, .most = run.data.max_pixels});
   encoding.resize = std::move(resize);
+  if (model.audio) encoding.sounds = read_sound_config(run.model.path, *model.audio);
+  encoding.log_mel = std::move(log_mel);
   return make_qwen_encoder(std::move(encoding));
 }
 

@@ -7,6 +7,7 @@
 #include "config/run/run_config.h"
 #include "data/loader/sample_encoder.h"
 #include "data/preprocess/qwen_vl.h"
+#include "data/preprocess/whisper.h"
 #include "data/text/chat_template.h"
 
 namespace tributary::data {
@@ -15,18 +16,20 @@ namespace tributary::data {
 struct QwenEncoding {
   const Tokenizer* tokenizer = nullptr;  // outlives the encoder
   ChatOptions chat;
-  std::optional<PreprocessorConfig>
-      pictures;            // null: a text model, which refuses records with media
-  Resize resize;           // needed with `pictures`
-  Tokens most_tokens;      // of the longest sample; 0: no limit
-  bool truncates = false;  // a longer one is cut; else it is refused
+  std::optional<PreprocessorConfig> pictures;  // null: a model that refuses images and clips
+  Resize resize;                               // needed with `pictures`
+  std::optional<SoundConfig> sounds = {};      // null: a model that refuses sounds
+  LogMel log_mel = {};                         // needed to encode with `sounds`
+  Tokens most_tokens;                          // of the longest sample; 0: no limit
+  bool truncates = false;                      // a longer one is cut; else it is refused
 };
 
-/// Makes the encoder of Qwen2, Qwen3 (text) and Qwen2.5-VL.
+/// Makes the encoder of samples of all families.
 ///
-/// errors of its functions: the Refusals of parse_record, MediaFolder, decode_picture, the image
-///         processor; and `too_long`, `no_targets`, `no_vision` (media for a text model),
-///         `length_changed`
+/// errors of its functions: the Refusals of parse_record, MediaFolder, decode_picture,
+/// decode_sound,
+///         the image processor, grid_of_sound; and `too_long`, `no_targets`, `no_vision` and
+///         `no_sound` (media that the model cannot take), `length_changed`
 [[nodiscard]] std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding);
 
 /// The max length of a sample in a run.
@@ -37,17 +40,19 @@ struct QwenEncoding {
 /// owns: borrows the tokenizer
 [[nodiscard]] std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
                                                           const config::ModelConfig& model,
-                                                          const Tokenizer& tokenizer,
-                                                          Resize resize);
+                                                          const Tokenizer& tokenizer, Resize resize,
+                                                          LogMel log_mel = {});
 
 /// The part of a held-out record that is scored: up to its last answer that counts in the loss.
 [[nodiscard]] Record judged_part(const Record& record);
 /// The text of the last assistant turn; empty for a document, of which a few tokens are asked.
 [[nodiscard]] std::string last_answer(const Record& record);
 
-/// Reads the bytes of an image from the container, the folder, or its data URL.
-[[nodiscard]] Result<std::vector<std::uint8_t>> read_picture_file(const Record& record,
-                                                                  const std::string& image);
+/// Reads the bytes of an image or sound from the container, the folder, or its data URL.
+[[nodiscard]] Result<std::vector<std::uint8_t>> read_media_file(const Record& record,
+                                                                const std::string& name);
+/// Decodes a sound of a record.
+[[nodiscard]] Result<Sound> read_sound(const Record& record, const std::string& sound);
 /// Reads at most `most` bytes of the file of an image that is no data URL.
 [[nodiscard]] Result<std::vector<std::uint8_t>> read_picture_beginning(const Record& record,
                                                                        const std::string& image,

@@ -22,7 +22,7 @@ std::unique_ptr<RecordFile> open_held_out(const config::SourceSection& source) {
   return source.held_out.empty() ? nullptr : open_record_file(source.held_out);
 }
 
-/// The first picture of a record that lies in a file.
+/// The first picture or sound of a record that lies in a file.
 std::optional<std::string> first_path(const Record& record) {
   for (const std::string& image : record.images)
     if (!is_data_url(image)) return image;
@@ -30,6 +30,8 @@ std::optional<std::string> first_path(const Record& record) {
     const std::string& first = clip.file.empty() ? clip.frames.front() : clip.file;
     if (!is_data_url(first)) return first;
   }
+  for (const std::string& sound : record.sounds)
+    if (!is_data_url(sound)) return sound;
   return std::nullopt;
 }
 

@@ -36,6 +36,8 @@ std::string shown(const Record& record, MediaReference medium) {
   const auto index = static_cast<std::size_t>(medium.index);
   if (medium.modality == Modality::kImage)
     return str("[image ", shorten(record.images[index]).substr(0, 80), "]");
+  if (medium.modality == Modality::kAudio)
+    return str("[sound ", shorten(record.sounds[index]).substr(0, 80), "]");
   const Clip& clip = record.clips[index];
   if (!clip.file.empty())
     return str("[clip of ", clip.fps, " frames per second of ", clip.file.substr(0, 80), "]");
@@ -66,7 +68,7 @@ std::int64_t count_text(const Record& record) {
 
 /// Decodes the first frame of a video file.
 Result<Picture> decode_first_frame(const Record& record, const std::string& video) {
-  const auto file = read_picture_file(record, video);
+  const auto file = read_media_file(record, video);
   if (!file) return file.refusal();
   constexpr std::array<std::int64_t, 1> kFirst{0};
   Result<std::vector<Picture>> frames = decode_video(file.value(), kFirst);
@@ -76,15 +78,15 @@ Result<Picture> decode_first_frame(const Record& record, const std::string& vide
   return std::move(std::move(frames).value().front());
 }
 
-/// Decodes every picture of a record, and one frame of each video file, and returns their longer
-/// sides.
+/// Decodes every picture and sound of a record, and one frame of each video file, and returns the
+/// longer sides of pictures.
 Result<std::vector<std::int64_t>> decode_all(const Record& record) {
   std::vector<std::string> pictures = record.images;
   for (const Clip& clip : record.clips)
     pictures.insert(pictures.end(), clip.frames.begin(), clip.frames.end());
   std::vector<std::int64_t> sides;
   for (const std::string& picture : pictures) {
-    const auto file = read_picture_file(record, picture);
+    const auto file = read_media_file(record, picture);
     if (!file) return file.refusal();
     const auto decoded = decode_picture(file.value());
     if (!decoded)
@@ -98,6 +100,8 @@ Result<std::vector<std::int64_t>> decode_all(const Record& record) {
     if (!frame) return frame.refusal();
     sides.push_back(std::max(frame.value().width, frame.value().height));
   }
+  for (const std::string& name : record.sounds)
+    if (const auto sound = read_sound(record, name); !sound) return sound.refusal();
   return sides;
 }
 
@@ -135,6 +139,7 @@ std::optional<Refusal> survey_record(const RecordFile& file, std::int64_t number
   survey.turns += std::ssize(record.turns);
   survey.images += std::ssize(record.images);
   survey.clips += std::ssize(record.clips);
+  survey.sounds += std::ssize(record.sounds);
   for (const Clip& clip : record.clips) survey.frames += std::ssize(clip.frames);
   survey.text_bytes.add(count_text(record));
   for (const std::int64_t side : sides.value()) survey.picture_sides.add(side);

@@ -44,6 +44,7 @@ struct Survey {
   std::int64_t turns = 0;
   std::int64_t images = 0;
   std::int64_t clips = 0;
+  std::int64_t sounds = 0;
   std::int64_t frames = 0;
   Histogram text_bytes;     // of a record
   Histogram picture_sides;  // longer side of each picture [pixels]

@@ -98,6 +98,7 @@ Json to_json(const Survey& survey) {
             {"turns", survey.turns},
             {"images", survey.images},
             {"clips", survey.clips},
+            {"sounds", survey.sounds},
             {"frames", survey.frames},
             {"text_bytes", to_json(survey.text_bytes)},
             {"picture_sides", to_json(survey.picture_sides)},
@@ -132,7 +133,7 @@ std::string to_text(const Survey& survey) {
   for (const auto& [form, records] : survey.forms)
     out << (form == survey.forms.begin()->first ? " " : ", ") << form << ' ' << records;
   out << "\n  turns: " << survey.turns << "\n  media: images " << survey.images << ", clips "
-      << survey.clips << " (" << survey.frames << " frames)\n";
+      << survey.clips << " (" << survey.frames << " frames), sounds " << survey.sounds << "\n";
   print(out, "text of a record [bytes]", survey.text_bytes);
   print(out, "tokens of a sample", survey.tokens);
   print(out, "target tokens of a sample", survey.target_tokens);

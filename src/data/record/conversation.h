@@ -10,10 +10,10 @@ namespace tributary::data {
 
 enum class Role { kSystem, kUser, kAssistant };
 
-/// One image or clip of a record, by its place in the record's list of that modality.
+/// One image, clip or sound of a record, by its place in the record's list of that modality.
 struct MediaReference {
   Modality modality = Modality::kImage;
-  int index = 0;  // from 0, within the record's images or within its clips
+  int index = 0;  // from 0, within the record's images, its clips or its sounds
 
   friend bool operator==(const MediaReference&, const MediaReference&) = default;
 };

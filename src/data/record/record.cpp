@@ -66,9 +66,9 @@ ParsedRecord read(const Json& root, const std::string& key, const RecordOptions&
   Record& record = parsed.record;
   record.key = key;
   reader.read(root, options, record);
-  if (record.images.size() + record.clips.size() > kMaxItems)
-    refuse("bad_field",
-           str(record.images.size() + record.clips.size(), " images and clips, limit ", kMaxItems));
+  const std::size_t items = record.images.size() + record.clips.size() + record.sounds.size();
+  if (items > kMaxItems)
+    refuse("bad_field", str(items, " images, clips and sounds, limit ", kMaxItems));
   return parsed;
 }
 

@@ -31,6 +31,7 @@ struct Record {
   bool is_document = false;         // the one turn is learned as it stands, without a chat template
   std::vector<std::string> images;  // paths or data URLs; a MediaReference indexes this list
   std::vector<Clip> clips;
+  std::vector<std::string> sounds;     // paths or data URLs
   const MediaFiles* folder = nullptr;  // where paths start; null only if all are data URLs
   std::shared_ptr<const MediaFiles> inside = {};  // pictures in the container; they come first
   std::vector<std::string> unread_keys;           // keys without effect: `id`, `messages[].name`
@@ -79,8 +80,10 @@ struct RecordOptions {
 
 /// Reads a record in any of the forms.
 ///
-/// Media: parts `image_url`, `image`, `video` of a content list; or `<image>` and `<video>` in the
-/// text, taken in order from the lists `image`/`images` and `video`/`videos`. In a `text` part of a
+/// Media: parts `image_url`, `image`, `video`, `audio_url`, `audio` of a content list; or
+/// `<image>`,
+/// `<video>` and `<audio>` in the text, taken in order from the lists `image`/`images`,
+/// `video`/`videos` and `audio`/`audios`. In a `text` part of a
 /// content list these letters are plain text. In forms of columns, media that no text names stand
 /// before the first question.
 /// `system` beside the turns is the system turn; `weight` 0 or `train` false leaves an assistant

@@ -10,6 +10,7 @@ constexpr std::size_t kMaxFrames = 768;
 constexpr double kMaxFps = 1000;
 constexpr std::string_view kImageWord = "<image>";
 constexpr std::string_view kVideoWord = "<video>";
+constexpr std::string_view kAudioWord = "<audio>";
 
 std::vector<std::string> paths_of(const Json& value, const std::string& where, Record& record) {
   if (value.is_string()) return {text_of(value, where)};
@@ -91,6 +92,9 @@ ListedMedia::ListedMedia(const Json& root, Record& record, std::string_view more
   const double fps = fps_of(root, "record", Clip{}.fps);
   for (const char* key : {"video", "videos"})
     if (const Json* value = find(root, key)) add_clips(*value, key, fps);
+  for (const char* key : {"audio", "audios"})
+    if (const Json* value = find(root, key))
+      for (std::string& path : paths_of(*value, key, record)) sounds_.push_back(std::move(path));
 }
 
 MediaReference ListedMedia::take_image() {
@@ -105,10 +109,17 @@ MediaReference ListedMedia::take_clip() {
   return {Modality::kVideo, static_cast<int>(record_.clips.size()) - 1};
 }
 
+MediaReference ListedMedia::take_sound() {
+  ++sounds_asked_;
+  if (sounds_asked_ <= sounds_.size()) record_.sounds.push_back(sounds_[sounds_asked_ - 1]);
+  return {Modality::kAudio, static_cast<int>(record_.sounds.size()) - 1};
+}
+
 std::vector<Part> ListedMedia::take_rest() {
   std::vector<Part> rest;
   while (images_asked_ < images_.size()) rest.emplace_back(take_image());
   while (clips_asked_ < clips_.size()) rest.emplace_back(take_clip());
+  while (sounds_asked_ < sounds_.size()) rest.emplace_back(take_sound());
   return rest;
 }
 
@@ -119,6 +130,9 @@ void ListedMedia::check_counts() const {
   if (clips_asked_ != clips_.size())
     refuse("placeholder_count",
            str(clips_asked_, " video placeholders, ", clips_.size(), " clips in the record"));
+  if (sounds_asked_ != sounds_.size())
+    refuse("placeholder_count",
+           str(sounds_asked_, " audio placeholders, ", sounds_.size(), " sounds in the record"));
 }
 
 /// `video` is one clip (a list of frames, or a file) or, like `videos`, a list of clips.
@@ -137,16 +151,17 @@ std::vector<Part> split_text(const std::string& text, ListedMedia& media) {
   for (;;) {
     const std::size_t image = text.find(kImageWord, from);
     const std::size_t video = text.find(kVideoWord, from);
-    const std::size_t at = std::min(image, video);
+    const std::size_t audio = text.find(kAudioWord, from);
+    const std::size_t at = std::min({image, video, audio});
     const std::string before = text.substr(from, at - from);
     if (!before.empty()) parts.emplace_back(before);
     if (at == std::string::npos) return parts;
     if (at == image) {
       parts.emplace_back(media.take_image());
     } else {
-      parts.emplace_back(media.take_clip());
+      parts.emplace_back(at == video ? media.take_clip() : media.take_sound());
     }
-    from = at + (at == image ? kImageWord : kVideoWord).size();
+    from = at + text.substr(at).find('>') + 1;
   }
 }
 

@@ -28,13 +28,15 @@ void refuse_unread(const Json& object, RecordObject kind, const std::string& whe
 /// Media that a record lists beside its text, handed out in order of appearance.
 class ListedMedia {
  public:
-  /// Lists come from `image`, `images`, `video`, `videos` and, of images, from one key more.
+  /// Lists come from `image`, `images`, `video`, `videos`, `audio`, `audios` and, of images, from
+  /// one key more.
   ///
   /// errors: Refused when a list is not as it should be
   ListedMedia(const Json& root, Record& record, std::string_view more_images = "");
 
   MediaReference take_image();
   MediaReference take_clip();
+  MediaReference take_sound();
 
   /// All that no text has named.
   [[nodiscard]] std::vector<Part> take_rest();
@@ -47,8 +49,10 @@ class ListedMedia {
   Record& record_;
   std::vector<std::string> images_;
   std::vector<Clip> clips_;
+  std::vector<std::string> sounds_;
   std::size_t images_asked_ = 0;
   std::size_t clips_asked_ = 0;
+  std::size_t sounds_asked_ = 0;
 };
 
 /// Cuts a text at its placeholders.

@@ -51,6 +51,26 @@ MediaReference read_image_part(const Json& part, const std::string& type, const 
   return {Modality::kImage, static_cast<int>(record.images.size()) - 1};
 }
 
+/// Reads the sound that a part names itself, or takes the next one of the record's list.
+MediaReference read_sound_part(const Json& part, const std::string& where, ListedMedia& media,
+                               Record& record) {
+  const Json* source = nullptr;
+  std::string key;
+  for (const char* name : {"audio", "audio_url", "path"}) {
+    const Json* found = find(part, name);
+    if (found == nullptr) continue;
+    if (source != nullptr) refuse("bad_field", where + " names a sound twice");
+    source = found;
+    key = name;
+  }
+  if (source == nullptr) return media.take_sound();
+  const std::string place = where + "." + key;
+  if (source->is_object()) refuse_unread(*source, RecordObject::kImageUrl, place, record);
+  record.sounds.push_back(
+      text_of(source->is_object() ? member(*source, "url", place) : *source, place));
+  return {Modality::kAudio, static_cast<int>(record.sounds.size()) - 1};
+}
+
 /// Reads one entry of a content list.
 std::vector<Part> read_part(const Json& part, const std::string& where, ListedMedia& media,
                             Record& record) {
@@ -73,8 +93,12 @@ std::vector<Part> read_part(const Json& part, const std::string& where, ListedMe
         clip_of(*source, where + ".video", fps_of(part, where, Clip{}.fps), record));
     return {MediaReference{Modality::kVideo, static_cast<int>(record.clips.size()) - 1}};
   }
-  refuse("bad_field",
-         str(where, ".type = ", escaped(type), ", expected text, image_url, image or video"));
+  if (type == "audio" || type == "audio_url") {
+    refuse_unread(part, RecordObject::kAudioPart, where, record);
+    return {read_sound_part(part, where, media, record)};
+  }
+  refuse("bad_field", str(where, ".type = ", escaped(type),
+                          ", expected text, image_url, image, video, audio_url or audio"));
 }
 
 Turn read_message(const Json& message, const std::string& where, ListedMedia& media,
@@ -160,12 +184,12 @@ void check_turns(const std::vector<Turn>& turns, const std::string& name) {
         });
     if (turns[i].role == Role::kSystem) {
       if (i != 0) refuse("bad_role", where + " is a system turn that is not the first");
-      if (has_media) refuse("bad_field", where + " is a system turn with an image or clip");
+      if (has_media) refuse("bad_field", where + " is a system turn with media");
       continue;
     }
     if (!has_text && !has_media) refuse("empty_text", where + " has neither text nor image");
     if (turns[i].role != Role::kAssistant) continue;
-    if (has_media) refuse("media_in_answer", where + " is an assistant turn with an image or clip");
+    if (has_media) refuse("media_in_answer", where + " is an assistant turn with media");
     has_answer = true;
     has_learned = has_learned || turns[i].is_learned;
   }

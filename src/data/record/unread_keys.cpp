@@ -24,12 +24,11 @@ constexpr std::string_view kPreferences =
     "preferences are not trained; leave it out to train on the turns alone";
 constexpr std::string_view kThinking =
     "thinking is not trained; write it into the answer or leave it out";
-constexpr std::string_view kAudio = "audio is not read";
 constexpr std::string_view kBoxes = "boxes are not read; write their coordinates into the text";
 constexpr std::string_view kPixels = "set data.max_pixels for the run, or resize the file";
 constexpr std::string_view kFrames = "name the frames that are to be read";
 constexpr std::string_view kInRecord =
-    "name it in `images` or `videos` of the record, or in a part of `content`";
+    "name it in `images`, `videos` or `audios` of the record, or in a part of `content`";
 constexpr std::string_view kDataUrl = "write a data URL in place of the path";
 
 constexpr RefusedKey kRefusedInRecord[] = {
@@ -44,8 +43,6 @@ constexpr RefusedKey kRefusedInRecord[] = {
     {"reasoning_content", kThinking},
     {"enable_thinking", kThinking},
     {"chat_template_kwargs", "the chat template has no options"},
-    {"audio", kAudio},
-    {"audios", kAudio},
     {"objects", kBoxes},
     {"bbox", kBoxes},
     {"weight", "records have no weight; set `weight` of the source, or of a turn"},
@@ -68,7 +65,8 @@ constexpr RefusedKey kRefusedInTurn[] = {
     {"images", kInRecord},
     {"video", kInRecord},
     {"videos", kInRecord},
-    {"audio", kAudio},
+    {"audio", kInRecord},
+    {"audios", kInRecord},
 };
 constexpr RefusedKey kRefusedInPart[] = {
     {"min_pixels", "set data.min_pixels for the run"},
@@ -92,27 +90,30 @@ constexpr RefusedKey kRefusedInImage[] = {
 };
 
 constexpr std::string_view kReadInRecord[] = {"messages", "conversations", "system", "image",
-                                              "images",   "video",         "videos", "fps"};
+                                              "images",   "video",         "videos", "fps",
+                                              "audio",    "audios"};
 constexpr std::string_view kReadInAlpaca[] = {"instruction", "input", "output", "history",
                                               "system",      "image", "images", "video",
-                                              "videos",      "fps"};
+                                              "videos",      "fps",   "audio",  "audios"};
 constexpr std::string_view kReadInQuery[] = {
-    "query",      "prompt", "question", "response", "answer", "history", "system",
-    "completion", "image",  "images",   "video",    "videos", "fps"};
+    "query", "prompt", "question", "response", "answer", "history", "system", "completion",
+    "image", "images", "video",    "videos",   "fps",    "audio",   "audios"};
 constexpr std::string_view kReadInCaption[] = {"image", "images", "file_name", "caption",
                                                "text",  "label",  "system"};
-constexpr std::string_view kReadInDocument[] = {
-    "text", "texts", "images", "text_list", "image_info", "image", "video", "videos", "fps"};
+constexpr std::string_view kReadInDocument[] = {"text",       "texts", "images", "text_list",
+                                                "image_info", "image", "video",  "videos",
+                                                "fps",        "audio", "audios"};
 constexpr std::string_view kReadInMessage[] = {"role", "content", "weight", "train"};
 constexpr std::string_view kReadInSpeech[] = {"from", "value", "weight", "train"};
 constexpr std::string_view kReadInText[] = {"type", "text"};
 constexpr std::string_view kReadInImagePart[] = {"type", "image", "path"};
 constexpr std::string_view kReadInImageUrlPart[] = {"type", "image_url"};
 constexpr std::string_view kReadInVideo[] = {"type", "video", "fps"};
+constexpr std::string_view kReadInAudio[] = {"type", "audio", "audio_url", "path"};
 constexpr std::string_view kReadInImageUrl[] = {"url"};
 constexpr std::string_view kReadInListedImage[] = {"path"};
-constexpr std::string_view kReadInAnyPart[] = {"text",      "image", "path",
-                                               "image_url", "video", "fps"};
+constexpr std::string_view kReadInAnyPart[] = {"text",  "image", "path",  "image_url",
+                                               "video", "fps",   "audio", "audio_url"};
 
 struct Keys {
   Names read;
@@ -143,6 +144,8 @@ Keys keys_of(RecordObject kind) {
       return {kReadInImageUrlPart, kRefusedInPart};
     case RecordObject::kVideoPart:
       return {kReadInVideo, kRefusedInPart};
+    case RecordObject::kAudioPart:
+      return {kReadInAudio, kRefusedInPart};
     case RecordObject::kImageUrl:
       return {kReadInImageUrl, kRefusedInImage};
     case RecordObject::kListedImage:
@@ -153,7 +156,8 @@ Keys keys_of(RecordObject kind) {
 
 bool is_part(RecordObject kind) {
   return kind == RecordObject::kTextPart || kind == RecordObject::kImagePart ||
-         kind == RecordObject::kImageUrlPart || kind == RecordObject::kVideoPart;
+         kind == RecordObject::kImageUrlPart || kind == RecordObject::kVideoPart ||
+         kind == RecordObject::kAudioPart;
 }
 
 bool contains(Names names, std::string_view name) {

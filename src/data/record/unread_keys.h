@@ -22,6 +22,7 @@ enum class RecordObject {
   kImagePart,
   kImageUrlPart,
   kVideoPart,
+  kAudioPart,
   kImageUrl,     // {"url": ...} in a part
   kListedImage,  // {"path": ...} in a list of images or frames
 };

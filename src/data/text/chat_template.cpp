@@ -130,8 +130,8 @@ struct ChatTemplate::Segment {
 /// Lists the segments of a chat.
 class ChatTemplate::Writer {
  public:
-  Writer(const Style& style, MediaForm media, const ClipTimes& clip_times)
-      : style_(style), media_(media), clip_times_(clip_times) {
+  Writer(const Style& style, const ChatOptions& options, const ClipTimes& clip_times)
+      : style_(style), options_(options), clip_times_(clip_times) {
     if (!style.begin.empty()) control(style.begin, false);
   }
 
@@ -141,18 +141,18 @@ class ChatTemplate::Writer {
     if (!style_.after_role.empty()) control(style_.after_role, false);
     plain(style_.before_text, false);
   }
-  void add_turn(const Turn& turn, bool trains_on_newline) {
+  void add_turn(const Turn& turn) {
     const bool counts = turn.role == Role::kAssistant && turn.is_learned;
     begin_turn(turn.role);
     const std::vector<Part> parts = style_.trims ? trimmed(turn.parts) : turn.parts;
-    for (const Part& part : puts_media_first(media_) ? media_first(parts) : parts) {
+    for (const Part& part : puts_media_first(options_.media) ? media_first(parts) : parts) {
       if (const auto* text = std::get_if<std::string>(&part))
         plain(*text, counts);
       else
         add_media(std::get<MediaReference>(part));
     }
     control(style_.end, counts);
-    plain(style_.after_end, counts && trains_on_newline);
+    plain(style_.after_end, counts && options_.train_on_newline);
   }
   [[nodiscard]] std::vector<Segment> take() { return std::move(segments_); }
 
@@ -169,10 +169,12 @@ class ChatTemplate::Writer {
     segments_.back().text += text;
   }
   void add_media(const MediaReference& media) {
+    const bool is_numbered = options_.numbers_sounds && media.modality == Modality::kAudio;
+    if (is_numbered) plain(str("Audio ", ++sounds_, ": "), false);
     std::vector<double> times;
     if (media.modality == Modality::kVideo && clip_times_) times = clip_times_(media);
     bool is_next = false;
-    for (const MediaPiece& piece : write_media(media_, media.modality, times)) {
+    for (const MediaPiece& piece : write_media(options_.media, media.modality, times)) {
       if (!piece.is_control) {
         plain(piece.text, false);
         continue;
@@ -185,11 +187,13 @@ class ChatTemplate::Writer {
         segments_.back().media = media;
       is_next = true;
     }
+    if (is_numbered) plain("\n", false);
   }
 
   const Style& style_;
-  MediaForm media_;
+  const ChatOptions& options_;
   const ClipTimes& clip_times_;
+  int sounds_ = 0;  // so far
   std::vector<Segment> segments_;
 };
 
@@ -197,21 +201,24 @@ ChatTemplate::ChatTemplate(const Tokenizer& tokenizer, ChatOptions options)
     : tokenizer_(&tokenizer),
       options_(std::move(options)),
       style_(&style_of(tokenizer)),
-      end_of_turn_(tokenizer.id_of(style_->end)),
-      image_pad_(tokenizer.find(pad_of(options_.media, Modality::kImage))),
-      video_pad_(tokenizer.find(pad_of(options_.media, Modality::kVideo))) {
+      end_of_turn_(tokenizer.id_of(style_->end)) {
+  for (const Modality modality : kMediaModalities)
+    if (const std::optional<TokenId> pad = tokenizer.find(pad_of(options_.media, modality)))
+      pads_.push_back(*pad);
   for (const std::string_view token : {style_->begin, style_->start, style_->after_role})
     if (!token.empty()) (void)tokenizer.id_of(token);
 }
 
+bool ChatTemplate::is_pad(TokenId token) const { return std::ranges::count(pads_, token) > 0; }
+
 std::vector<ChatTemplate::Segment> ChatTemplate::list_segments(std::span<const Turn> turns,
                                                                ChatEnd end,
                                                                const ClipTimes& clip_times) const {
-  Writer writer(*style_, options_.media, clip_times);
+  Writer writer(*style_, options_, clip_times);
   const bool lacks_system = turns.empty() || turns.front().role != Role::kSystem;
   if (lacks_system && !options_.system_prompt.empty())
-    writer.add_turn({Role::kSystem, {options_.system_prompt}}, options_.train_on_newline);
-  for (const Turn& turn : turns) writer.add_turn(turn, options_.train_on_newline);
+    writer.add_turn({Role::kSystem, {options_.system_prompt}});
+  for (const Turn& turn : turns) writer.add_turn(turn);
   if (end == ChatEnd::kGenerationPrompt) writer.begin_turn(Role::kAssistant);
   return writer.take();
 }
@@ -248,16 +255,16 @@ EncodedChat ChatTemplate::expand_media(const EncodedChat& chat,
   TRIB_REQUIRE(merged_tokens.size() == chat.media.size(),
                .what = "data: token counts do not belong to the chat",
                .found = str(merged_tokens.size(), " counts"),
-               .expected = str(chat.media.size(), ", one for each image or clip"));
+               .expected = str(chat.media.size(), ", one for each medium"));
   EncodedChat expanded = {.tokens = {}, .targets = {}, .media = chat.media, .pads = chat.pads};
   std::size_t item = 0;
   int pads = 0;  // of the item so far
   for (std::size_t i = 0; i < chat.tokens.size(); ++i) {
     const TokenId token = chat.tokens[i];
-    if (token == image_pad_ || token == video_pad_) {
+    if (is_pad(token)) {
       const std::int64_t copies = merged_tokens[item] / chat.pads[item];
       TRIB_REQUIRE(copies > 0 && copies * chat.pads[item] == merged_tokens[item],
-                   .what = "data: image or clip has no tokens", .where = str("item ", item),
+                   .what = "data: medium has no tokens", .where = str("item ", item),
                    .found = str(merged_tokens[item]),
                    .expected = str("a multiple of its ", chat.pads[item], " pads"));
       // Within an item a pad predicts the next pad, which is never learned.

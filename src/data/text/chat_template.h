@@ -17,6 +17,7 @@ struct ChatOptions {
   std::string system_prompt;  // put in front of a chat without system turn; empty: none
   MediaForm media = MediaForm::kQwenVl;
   bool train_on_newline = true;  // the "\n" after the <|im_end|> of an answer counts in the loss
+  bool numbers_sounds = false;   // "Audio 1: " in front of each sound, a newline behind
 };
 
 /// Where a rendered chat ends: after its last turn, or where the assistant continues.
@@ -45,7 +46,8 @@ using ClipTimes = std::function<std::vector<double>(const MediaReference& clip)>
 /// Text: equals the template of Qwen2.5-VL or, with an empty system_prompt, plain ChatML (Qwen3
 /// without tools and thinking); that of Llama 3 without tools and dates;
 /// docs/theory/numerics.md, "Prompt and targets". A clip whose steps have times is written as by
-/// Qwen3-VL: `<0.2 seconds>` and a pad of its own for each step.
+/// Qwen3-VL: `<0.2 seconds>` and a pad of its own for each step; with numbers_sounds, sounds as by
+/// Qwen2-Audio.
 /// Ids: equal those of the rendered text, except that the answer is tokenised apart from the
 /// "assistant\n" before it, as in generation. This shows only when an answer begins with white
 /// space that holds a newline. owns: borrows the tokenizer, which must outlive it
@@ -61,13 +63,12 @@ class ChatTemplate {
   /// Loss is on the text of learned assistant turns, the token that ends them and, of ChatML, the
   /// newline after it.
   ///
-  /// errors: Fault::kInput when a turn holds an image or clip and the tokenizer has no token for it
+  /// errors: Fault::kInput when a turn holds a medium and the tokenizer has no token for it
   [[nodiscard]] EncodedChat encode(std::span<const Turn> turns, ChatEnd end,
                                    const ClipTimes& clip_times = {}) const;
 
-  /// The token that stands for a piece of an image or clip; null in a text tokenizer.
-  [[nodiscard]] std::optional<TokenId> image_pad() const { return image_pad_; }
-  [[nodiscard]] std::optional<TokenId> video_pad() const { return video_pad_; }
+  /// Whether a token stands for a piece of a medium.
+  [[nodiscard]] bool is_pad(TokenId token) const;
   /// Whether there is a token in front of each pad, and one behind it.
   [[nodiscard]] bool wraps_pads() const { return data::wraps_pads(options_.media); }
   /// The token that ends a turn: generation stops there.
@@ -90,8 +91,7 @@ class ChatTemplate {
   ChatOptions options_;
   const Style* style_;
   TokenId end_of_turn_;
-  std::optional<TokenId> image_pad_;
-  std::optional<TokenId> video_pad_;
+  std::vector<TokenId> pads_;  // that the tokenizer has
 };
 
 }  // namespace tributary::data

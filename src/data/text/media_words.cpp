@@ -17,12 +17,15 @@ struct MediaTokens {
   std::string_view end;
 };
 
+// Of sounds, which have tokens of their own; the pad of clips is not used.
+constexpr MediaTokens kSoundTokens{"<|audio_bos|>", "<|AUDIO|>", "", "<|audio_eos|>"};
 constexpr MediaTokens kQwenVlTokens{"<|vision_start|>", "<|image_pad|>", "<|video_pad|>",
                                     "<|vision_end|>"};
 constexpr MediaTokens kLlavaOneVisionTokens{"", "<image>", "<video>", ""};
 constexpr MediaTokens kInternVlTokens{"<img>", "<IMG_CONTEXT>", "<IMG_CONTEXT>", "</img>"};
 
-const MediaTokens& media_tokens_of(MediaForm form) {
+const MediaTokens& media_tokens_of(MediaForm form, Modality modality = Modality::kImage) {
+  if (modality == Modality::kAudio) return kSoundTokens;
   switch (form) {
     case MediaForm::kQwenVl:
       break;
@@ -49,9 +52,9 @@ MediaForm media_form_of(const config::ModelConfig& model) {
 }
 
 std::string_view pad_of(MediaForm form, Modality modality) {
-  TRIB_CHECK(modality == Modality::kImage || modality == Modality::kVideo,
-             .what = "data: chat item is neither image nor clip", .found = str(int(modality)));
-  return modality == Modality::kImage ? media_tokens_of(form).image : media_tokens_of(form).clip;
+  TRIB_CHECK(modality != Modality::kText, .what = "data: medium of a chat is text");
+  const MediaTokens& tokens = media_tokens_of(form, modality);
+  return modality == Modality::kVideo ? tokens.clip : tokens.image;
 }
 
 bool puts_media_first(MediaForm form) { return form == MediaForm::kLlavaOneVision; }
@@ -59,7 +62,7 @@ bool wraps_pads(MediaForm form) { return !media_tokens_of(form).begin.empty(); }
 
 std::vector<MediaPiece> write_media(MediaForm form, Modality modality,
                                     std::span<const double> times) {
-  const MediaTokens& tokens = media_tokens_of(form);
+  const MediaTokens& tokens = media_tokens_of(form, modality);
   std::vector<MediaPiece> pieces;
   const auto control = [&](std::string_view text, bool is_pad) {
     if (!text.empty())

@@ -15,10 +15,11 @@ namespace {
 constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
 
 /// SHA-256 of the templates that tests/data/chat_parity.py compares with ChatTemplate.
-constexpr std::array<std::string_view, 4> kSameChats{
+constexpr std::array<std::string_view, 5> kSameChats{
     "a0bc6f6fc7a29a80017a433e8f03a1cc1236e838a944a2d034295a60c4f2fddb",   // Qwen2.5-VL
     "b3e3fa7cdeceec1d3dfe0d17b77724baf3857714e688f3a700261567e96140eb",   // InternVL
     "f741044c80eb2fb78a62fe765fe9564e0170cf359becbac1298b5c1ce2e25b41",   // LLaVA-OneVision
+    "27d3d4c4d9935c5a2237ecd3d27e042758937a380bc550f7c7b77a6d9416aeda",   // Qwen2-Audio
     "64b11a1b3c89f16953334177c781c0792b2e6302910e07c58223a2b57d1862cb"};  // train_tokenizer.py
 
 /// The text of the member `chat_template`, or of the entry `default` when it is a list.

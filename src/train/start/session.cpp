@@ -21,11 +21,11 @@
 #include "data/text/chat_template.h"
 #include "mesh/device.h"
 #include "model/weights/peft_adapter.h"
-#include "ops/resize_bicubic.h"
 #include "train/balance/measured_times.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/unit_parts.h"
 #include "train/start/load_section.h"
+#include "train/start/media_kernels.h"
 
 namespace tributary::train {
 namespace {
@@ -78,12 +78,6 @@ std::unique_ptr<StepPlanner> make_planner(const Session& session) {
   if (!balances && !session.lanes.has_encoders_apart()) return nullptr;
   return std::make_unique<StepPlanner>(config, session.model_config, *session.mesh,
                                        session.lanes.edges, session.times);
-}
-
-data::Picture resize_picture(const data::Picture& picture, int height, int width) {
-  return {.width = width,
-          .height = height,
-          .rgb = ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
 }
 
 constexpr std::int64_t kLong = std::int64_t{256} << 20;  // bytes that take seconds to read
@@ -243,8 +237,8 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
     session.sources.push_back(source.name);
   session.tokenizer = std::make_unique<data::Tokenizer>(
       data::Tokenizer::load(config.model.path + "/tokenizer.json"));
-  session.encoder =
-      data::make_encoder(config, session.model_config, *session.tokenizer, resize_picture);
+  session.encoder = data::make_encoder(config, session.model_config, *session.tokenizer,
+                                       resize_picture, frame_samples);
   session.plan = ranks.plan;
   const model::ModelLayout layouts = lay_out(config, ranks.plan, ranks.meshes);
   session.lanes = lanes_of_run(ranks.plan, ranks.meshes);

@@ -1,0 +1,103 @@
+#include "data/preprocess/whisper.h"
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <soxr.h>
+
+#include "core/error.h"
+#include "core/file/given_file.h"
+#include "core/json.h"
+
+namespace tributary::data {
+namespace {
+
+/// The samples of a sound at another rate.
+std::int64_t resampled_length(SoundSize size, std::int64_t rate) {
+  if (size.rate == rate) return size.samples;
+  // In the reference's order of operations.
+  const double ratio = static_cast<double>(rate) / static_cast<double>(size.rate);
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(size.samples) * ratio));
+}
+
+}  // namespace
+
+SoundConfig read_sound_config(const std::string& directory, const config::AudioConfig& model) {
+  SoundConfig config{.model = model};
+  const std::string path = directory + "/preprocessor_config.json";
+  if (!std::filesystem::exists(path)) return config;
+  const Json json =
+      parse_json(read_given_file(path, JsonLimits().max_bytes,
+                                 {.what = "data: cannot read the feature extractor's file"}),
+                 path);
+  const auto whole = [&](const char* key, std::int64_t standard) {
+    const auto found = json.is_object() ? json.find(key) : json.end();
+    if (!json.is_object() || found == json.end() || found->is_null()) return standard;
+    TRIB_REQUIRE(found->is_number_integer() && *found >= 1 && *found <= 1 << 20,
+                 .what = "data: impossible number in the feature extractor's file",
+                 .where = str(path, " ", key), .found = found->dump(),
+                 .expected = "a positive whole number");
+    return found->get<std::int64_t>();
+  };
+  config.rate = whole("sampling_rate", config.rate);
+  config.window = whole("n_fft", config.window);
+  config.step = whole("hop_length", config.step);
+  const std::int64_t bins = whole("feature_size", model.mel_bins);
+  TRIB_REQUIRE(bins == model.mel_bins, .what = "data: feature extractor and model differ",
+               .where = str(path, " feature_size"), .found = str(bins),
+               .expected = str(model.mel_bins, ", as num_mel_bins in config.json"));
+  const double standard =
+      static_cast<double>(config.most_samples()) / static_cast<double>(config.rate);
+  const double seconds = static_cast<double>(whole("chunk_length", std::llround(standard)));
+  TRIB_REQUIRE(seconds == standard, .what = "data: feature extractor and model differ",
+               .where = str(path, " chunk_length"), .found = str(seconds, " seconds"),
+               .expected = str(standard, ", by max_source_positions in config.json"));
+  return config;
+}
+
+Result<Grid> grid_of_sound(SoundSize size, const SoundConfig& config) {
+  const std::int64_t samples = resampled_length(size, config.rate);
+  const auto seconds = [&](std::int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(config.rate);
+  };
+  if (samples > config.most_samples())
+    return Refusal{"long_sound", str(seconds(samples), " seconds, and the model hears ",
+                                     seconds(config.most_samples()), "; cut the file into parts")};
+  const Grid grid = config.model.grid_of((samples + config.step - 1) / config.step);
+  if (sound_tokens(grid) < 1)
+    return Refusal{"short_sound", str(seconds(samples), " seconds, which give no token")};
+  return grid;
+}
+
+std::vector<float> resample(const Sound& sound, std::int64_t rate) {
+  if (sound.rate == rate) return sound.samples;
+  const auto length =
+      static_cast<std::size_t>(resampled_length({std::ssize(sound.samples), sound.rate}, rate));
+  std::vector<float> result(length + 1);
+  const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
+  std::size_t made = 0;
+  const soxr_error_t error =
+      soxr_oneshot(sound.rate, static_cast<double>(rate), /*num_channels=*/1, sound.samples.data(),
+                   sound.samples.size(), nullptr, result.data(), result.size(), &made, nullptr,
+                   &quality, nullptr);
+  if (error != nullptr)
+    TRIB_RAISE(Fault::kResource, .what = "data: cannot resample a sound", .found = error);
+  result.resize(made);
+  result.resize(length);  // zeros at the end, as librosa fills up
+  return result;
+}
+
+Result<PatchedItem> frame_sound(const Sound& sound, const SoundConfig& config,
+                                const LogMel& log_mel) {
+  const Result<Grid> grid = grid_of_sound({std::ssize(sound.samples), sound.rate}, config);
+  if (!grid) return grid.refusal();
+  PatchedItem item{.modality = Modality::kAudio, .grid = grid.value(), .rows = {}};
+  item.rows = log_mel(resample(sound, config.rate), config, item.grid.patches());
+  TRIB_CHECK(std::ssize(item.rows) == item.grid.patches() * config.model.mel_bins,
+             .what = "data: spectrogram of another size", .found = str(item.rows.size()));
+  return item;
+}
+
+std::int64_t sound_tokens(const Grid& grid) { return grid.patches() / kFramesOfPosition / 2; }
+
+}  // namespace tributary::data

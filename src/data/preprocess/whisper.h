@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/family/model_config.h"
+#include "core/result.h"
+#include "data/decode/sound_file.h"
+#include "data/sample.h"
+
+namespace tributary::data {
+
+/// The settings of the feature extractor of Whisper.
+struct SoundConfig {
+  config::AudioConfig model;
+  std::int64_t rate = 16000;  // samples a second
+  std::int64_t window = 400;  // samples of one spectrum
+  std::int64_t step = 160;    // samples from one frame to the next
+
+  /// Samples of the longest sound.
+  [[nodiscard]] std::int64_t most_samples() const { return step * model.most_frames(); }
+};
+
+/// Makes the log-mel spectrogram of a sound that silence fills up to the longest one, and returns
+/// its first `frames`. Callers pass `ops/log_mel.h`, which computes as transformers does; it needs
+/// torch, which this room may not use. shape: returns [frames, mel_bins]
+using LogMel = std::function<std::vector<float>(std::span<const float> samples,
+                                                const SoundConfig& config, std::int64_t frames)>;
+
+/// Reads DIRECTORY/preprocessor_config.json; where it or a field is absent, the settings above.
+///
+/// errors: Fault::kInput naming file and field: wrong type, another size than config.json says
+[[nodiscard]] SoundConfig read_sound_config(const std::string& directory,
+                                            const config::AudioConfig& model);
+
+/// The frames of a sound's spectrogram that the encoder takes.
+///
+/// errors: Refusal `long_sound` beyond what the model hears, `short_sound` when it gives no token
+[[nodiscard]] Result<Grid> grid_of_sound(SoundSize size, const SoundConfig& config);
+
+/// Brings samples to another rate by libsoxr's quality HQ, as librosa.load does by default.
+///
+/// shape:  returns ceil(samples * rate / sound.rate) samples
+/// errors: Fault::kResource when libsoxr has no memory
+[[nodiscard]] std::vector<float> resample(const Sound& sound, std::int64_t rate);
+
+/// Makes the rows that the encoder takes.
+///
+/// shape:  rows [grid.patches(), mel_bins]
+/// errors: those of grid_of_sound
+/// source: docs/theory/numerics.md, "Encoder of sound"
+[[nodiscard]] Result<PatchedItem> frame_sound(const Sound& sound, const SoundConfig& config,
+                                              const LogMel& log_mel);
+
+/// The number of backbone positions that a sound takes.
+[[nodiscard]] std::int64_t sound_tokens(const Grid& grid);
+
+}  // namespace tributary::data
