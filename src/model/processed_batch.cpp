@@ -26,7 +26,8 @@ void require_known_names(const Inputs& inputs) {
   static const std::vector<std::string> known{
       "input_ids",      "attention_mask",      "position_ids",   "pixel_values",
       "image_grid_thw", "pixel_values_videos", "video_grid_thw", "second_per_grid_ts",
-      "labels",         "mm_token_type_ids",   "image_sizes",    "batch_num_images"};
+      "labels",         "mm_token_type_ids",   "image_sizes",    "batch_num_images",
+      "input_features", "feature_attention_mask"};
   for (const auto& [name, tensor] : inputs) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string nearest = nearest_name(name, known);
@@ -99,6 +100,35 @@ EncoderInput read_media(const Inputs& inputs, const std::string& grids_name,
                .found = tributary::str(media.rows.sizes()),
                .expected = str("[", patches, ", patch width]"));
   return media;
+}
+
+/// Spectrograms padded to one length: of each sound the frames that its positions depend on.
+EncoderInput read_sounds(const Inputs& inputs, const std::optional<config::AudioConfig>& audio) {
+  const at::Tensor features = as_f32(find(inputs, "input_features"));
+  const at::Tensor mask = find(inputs, "feature_attention_mask");
+  TRIB_REQUIRE(features.defined() == mask.defined(),
+               .what = "model: sounds and their masks come together",
+               .found = mask.defined() ? "feature_attention_mask" : "input_features",
+               .expected = "input_features and feature_attention_mask");
+  EncoderInput sounds;
+  if (!features.defined()) return sounds;
+  TRIB_REQUIRE(audio.has_value(), .what = "model: a model without an encoder of sound takes none",
+               .where = "input_features");
+  const std::vector<std::int64_t> shape{features.size(0), audio->mel_bins, audio->most_frames()};
+  TRIB_REQUIRE(
+      features.sizes() == shape && mask.dim() == 2 && mask.size(0) == shape[0] &&
+          mask.size(1) == shape[2],
+      .what = "model: input of another shape", .where = "input_features, feature_attention_mask",
+      .found = tributary::str(features.sizes(), ", ", mask.sizes()),
+      .expected =
+          tributary::str("[sounds, ", shape[1], ", ", shape[2], "], [sounds, ", shape[2], "]"));
+  std::vector<at::Tensor> rows;
+  for (std::int64_t i = 0; i < shape[0]; ++i) {
+    sounds.grids.push_back(audio->grid_of(mask[i].sum().item<std::int64_t>()));
+    rows.push_back(features[i].t().narrow(0, 0, sounds.grids.back().columns));
+  }
+  if (!rows.empty()) sounds.rows = at::cat(rows);
+  return sounds;
 }
 
 /// Fills places and cu_seqlens: which tokens there are, and where samples begin.
@@ -192,6 +222,7 @@ ProcessedBatch pack_processed(const config::ModelConfig& config, const Inputs& i
     pack.media[Modality::kImage] = read_media(inputs, "image_grid_thw", "pixel_values");
     pack.media[Modality::kVideo] = read_media(inputs, "video_grid_thw", "pixel_values_videos");
   }
+  pack.media[Modality::kAudio] = read_sounds(inputs, config.audio);
   pack.position_ids = positions.axes.defined()
                           ? positions.axes.flatten(1).index_select(1, batch.places)
                           : derive_positions(config, batch, inputs, mode);

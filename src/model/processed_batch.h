@@ -23,7 +23,8 @@ struct ProcessedBatch {
 
 /// Packs what a Hugging Face processor gives: `input_ids`, `attention_mask`, `position_ids`,
 /// `pixel_values`, `image_grid_thw`, `pixel_values_videos`, `video_grid_thw`, `second_per_grid_ts`,
-/// `labels`; `mm_token_type_ids` is ignored, since the token ids say the same.
+/// `input_features`, `feature_attention_mask`, `labels`; `mm_token_type_ids` is ignored, since the
+/// token ids say the same.
 ///
 /// A row is a sample; tokens whose mask is 0 are left out, on either side. Without a mask, a row
 /// whose positions (2-D, or row 0 of 4 rows) fall back or stand still holds several samples. The

@@ -4,8 +4,8 @@
 
 namespace tributary::ops {
 
-/// Activations of plain MLPs. kGelu has the error function in it; kQuickGelu is x * sigmoid(1.702
-/// x), of Qwen2-VL.
+/// Activations of plain MLPs. kGelu has the error function; kQuickGelu is x * sigmoid(1.702 x), of
+/// Qwen2-VL.
 enum class Activation { kGelu, kGeluTanh, kQuickGelu };
 
 /// shape: as x

@@ -85,13 +85,36 @@ JoinedLinear::JoinedLinear(Unit& unit, const std::vector<std::string>& names,
   }
   weight_ = &unit.declare_joined(with_suffix(names, ".weight"), rows, {shape.in},
                                  normal(shape.deviation), splits);
-  if (shape.bias == Bias::kZeros)
-    bias_ = &unit.declare_joined(with_suffix(names, ".bias"), rows, {}, kZeros, splits);
   for (Parameter* part : weight_->parts) part->is_map = true;
   for (std::size_t i = 0; i < names.size(); ++i)
     adapters_.push_back(Adapter::beside(unit, names[i], *weight_->parts[i]));
   if (std::ranges::none_of(adapters_, [](const auto& each) { return each.has_value(); }))
     adapters_.clear();
+  if (shape.bias == Bias::kNone) return;
+  if (std::ranges::all_of(outs, &Heads::has_bias)) {
+    bias_ = &unit.declare_joined(with_suffix(names, ".bias"), rows, {}, kZeros, splits);
+  } else {
+    for (std::size_t i = 0; i < outs.size(); ++i)
+      single_biases_.push_back(outs[i].has_bias
+                                   ? &unit.declare(names[i] + ".bias", {rows[i]}, kZeros, splits[i])
+                                   : nullptr);
+  }
+}
+
+at::Tensor JoinedLinear::bias_of(std::size_t index) const {
+  if (bias_ != nullptr) return bias_->parts[index]->value;
+  const bool has_one = !single_biases_.empty() && single_biases_[index] != nullptr;
+  return has_one ? single_biases_[index]->value : at::Tensor();
+}
+
+at::Tensor JoinedLinear::whole_bias() const {
+  std::vector<at::Tensor> parts;
+  for (std::size_t i = 0; i < single_biases_.size(); ++i) {
+    const at::Tensor& weight = weight_->parts[i]->value;
+    parts.push_back(single_biases_[i] != nullptr ? single_biases_[i]->value
+                                                 : at::zeros({weight.size(0)}, weight.options()));
+  }
+  return at::cat(parts);
 }
 
 at::Tensor JoinedLinear::operator()(const at::Tensor& x) const {
@@ -101,14 +124,15 @@ at::Tensor JoinedLinear::operator()(const at::Tensor& x) const {
     for (std::size_t i = 0; i < adapters_.size(); ++i) results.push_back(part(i, gathered));
     return at::cat(results, 1);
   }
-  return linear(gather(x), weight_->value, bias_ != nullptr ? bias_->value : at::Tensor(),
-                *layout_);
+  const at::Tensor bias = bias_ != nullptr ? bias_->value : at::Tensor();
+  const at::Tensor product = linear(gather(x), weight_->value, bias, *layout_);
+  return single_biases_.empty() ? product : product + whole_bias();
 }
 
 at::Tensor JoinedLinear::gather(const at::Tensor& x) const { return all_tokens(x, *layout_); }
 
 at::Tensor JoinedLinear::part(std::size_t index, const at::Tensor& gathered) const {
-  const at::Tensor bias = bias_ != nullptr ? bias_->parts[index]->value : at::Tensor();
+  const at::Tensor bias = bias_of(index);
   if (!adapters_.empty() && adapters_[index]) return (*adapters_[index])(gathered, bias);
   return linear(gathered, weight_->parts[index]->value, bias, *layout_);
 }

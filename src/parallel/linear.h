@@ -26,6 +26,7 @@ struct Heads {
   std::int64_t count = 0;
   std::int64_t width = 1;
   std::int64_t stacks = 1;  // query, key and value one after the other
+  bool has_bias = true;     // of a joined map, where its shape has biases
 
   [[nodiscard]] std::int64_t rows() const { return count * width * stacks; }
 };
@@ -79,10 +80,16 @@ class JoinedLinear {
   [[nodiscard]] at::Tensor part(std::size_t index, const at::Tensor& gathered) const;
 
  private:
+  /// Of one map; undefined without.
+  [[nodiscard]] at::Tensor bias_of(std::size_t index) const;
+  /// Of all maps side by side.
+  [[nodiscard]] at::Tensor whole_bias() const;
+
   const Layout* layout_;
   JoinedParameters* weight_;
   JoinedParameters* bias_ = nullptr;
   std::vector<std::optional<Adapter>> adapters_;  // of each map; empty when none has one
+  std::vector<Parameter*> single_biases_ = {};  // where some maps have none: null for those
 };
 
 }  // namespace tributary::parallel

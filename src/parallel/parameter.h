@@ -15,8 +15,10 @@ class Group;
 namespace tributary::parallel {
 
 /// How a parameter starts when no weights are loaded.
+/// kSinusoids is a table of positions: in row p the sines, then the cosines, of p by frequencies
+/// that fall from 1 to 1/10000.
 struct Initializer {
-  enum class Kind { kZeros, kOnes, kConstant, kNormal, kUniform } kind = Kind::kZeros;
+  enum class Kind { kZeros, kOnes, kConstant, kNormal, kUniform, kSinusoids } kind = Kind::kZeros;
   // Of kNormal; the value of kConstant; of kUniform, which lies around 0, the largest one.
   double deviation = 0;
 };
@@ -45,6 +47,7 @@ struct Parameter {
   Split split;
   Initializer initializer;
   bool is_map = false;      // the weight of a linear map of a layer
+  bool is_fixed = false;    // a table that no step changes
   at::Tensor value;         // [local shape] view of the unit's flat buffer, a leaf
   std::int64_t offset = 0;  // of its first element in the flat buffer
 

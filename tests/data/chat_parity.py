@@ -273,7 +273,7 @@ def compare(probe, folder, tokenizer, template, source, count):
         tokens = source.choice([["x"], ["<|im_end|>", "<|image_pad|>", "<|im_start|>"]])
         if template == LLAMA and tokens != ["x"]:
             tokens = ["<|eot_id|>", "<|start_header_id|>"]
-        questions.append({"turns": make_turns(source, MEDIA[template], tokens), "plain": tokens == ["x"],
+        questions.append({"turns": make_turns(source, DRAWN_MEDIA[template], tokens), "plain": tokens == ["x"],
                           "system": source.choice(PROMPTS[template]),
                           "prompt": source.random() < 0.3, "newline": source.random() < 0.5, "numbers": template == AUDIO})
     (folder / "questions").write_text("".join(json.dumps(q) + "\n" for q in questions))

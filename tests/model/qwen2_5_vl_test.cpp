@@ -311,7 +311,7 @@ TEST(Qwen2_5Vl, RefusesMediaThatDoNotMatchTheText) {
               ThrowsMessage<Error>(AllOf(HasSubstr("clips, token 51"), HasSubstr("1 placeholders"),
                                          HasSubstr("0 for 0 clips"))));
   EXPECT_THAT(run([](PackedBatch& batch) { batch.media[Modality::kImage].rows = at::Tensor(); }),
-              ThrowsMessage<Error>(AllOf(HasSubstr("pixel rows and grids differ in number"),
+              ThrowsMessage<Error>(AllOf(HasSubstr("input rows and grids differ in number"),
                                          HasSubstr("0 rows"), HasSubstr("24 for 1 images"))));
   EXPECT_THAT(run([](PackedBatch& batch) {
                 batch.media[Modality::kVideo].rows = batch.media[Modality::kImage].rows;

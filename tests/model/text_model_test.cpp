@@ -112,7 +112,8 @@ TEST_P(TextModel, RefusesImages) {
   batch.media[Modality::kImage].grids = {{1, 2, 2}};
   EXPECT_THAT([&] { (void)model->forward(batch); },
               testing::ThrowsMessage<Error>(testing::HasSubstr(
-                  "a text model cannot take images or clips; found: 1 images, 0 clips")));
+                  "a text model cannot take images, clips or sounds; found: 1 images, "
+                  "0 clips, 0 sounds")));
 }
 
 TEST(SumLoss, CountsTargetsAndGivesTheLossOfEachRow) {

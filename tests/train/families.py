@@ -2,12 +2,17 @@
 that share it, from pretrained weights, and answers from the checkpoint."""
 
 import json
+import math
+import struct
 import subprocess
+import wave
 
 import PIL.Image
 import run_case
 import tiny_run
 
+AUDIO_TOKENS = {"<|image_pad|>": "<|AUDIO|>", "<|vision_start|>": "<|audio_bos|>",
+                "<|vision_end|>": "<|audio_eos|>"}
 LLAMA_TOKENS = {"<|im_start|>": "<|start_header_id|>", "<|im_end|>": "<|eot_id|>",
                 "<|vision_start|>": "<|end_header_id|>", "<|vision_end|>": "<|begin_of_text|>"}
 
@@ -41,6 +46,32 @@ def write_clips(data):
     tiny_run.write_lines(data / "clips.held_out.jsonl", lines[:2])
 
 
+def write_sounds(data, samples=24):
+    """High and low tones of several lengths and rates."""
+    for split, count in (("train", samples), ("held_out", 3)):
+        lines = []
+        for i in range(count):
+            name, pitch = (("low", 300), ("high", 2000))[i % 2]
+            rate = (8000, 16000, 22050)[i % 3]
+            file = f"{split}-{i}.wav"
+            with wave.open(str(data / file), "wb") as out:
+                out.setnchannels(1)
+                out.setsampwidth(2)
+                out.setframerate(rate)
+                out.writeframes(b"".join(
+                    struct.pack("<h", round(9000 * math.sin(2 * math.pi * pitch * k / rate)))
+                    for k in range(rate * (1 + i % 4) // 5)))
+            if i % 2:
+                lines.append({"conversations": [{"from": "human", "value": "<audio>high?"},
+                                                {"from": "gpt", "value": name}], "audios": [file]})
+            else:
+                lines.append({"messages": [
+                    {"role": "user", "content": [{"type": "audio", "audio_url": file},
+                                                 {"type": "text", "text": "high?"}]},
+                    {"role": "assistant", "content": name}]})
+        tiny_run.write_lines(data / f"sounds.{split}.jsonl", lines)
+
+
 def vision_of(family):
     common = {"depth": 2, "num_heads": 2, "in_channels": 3, "patch_size": 14,
               "spatial_merge_size": 2, "temporal_patch_size": 2}
@@ -59,7 +90,17 @@ def write_family(model, family):
         "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
         "num_key_value_heads", "hidden_act", "max_position_embeddings", "rms_norm_eps",
         "rope_theta", "initializer_range", "vocab_size")}
-    if family == "llama":
+    if family == "qwen2_audio":
+        replace_tokens(model, AUDIO_TOKENS)
+        (model / "preprocessor_config.json").write_text(json.dumps({
+            "feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 16,
+            "sampling_rate": 16000, "hop_length": 160, "n_fft": 400, "chunk_length": 1}))
+        config = {"model_type": family, "audio_token_index": config["image_token_id"],
+                  "text_config": {**text, "model_type": "qwen2"},
+                  "audio_config": {"d_model": 32, "encoder_layers": 2,
+                                   "encoder_attention_heads": 2, "encoder_ffn_dim": 48,
+                                   "num_mel_bins": 16, "max_source_positions": 50}}
+    elif family == "llama":
         config = {**text, "model_type": "llama", "tie_word_embeddings": True}
         replace_tokens(model, LLAMA_TOKENS)
     elif family == "llava_onevision":
@@ -103,13 +144,15 @@ class FamilyCase(run_case.RunCase):
     def setUpClass(cls):
         super().setUpClass()
         write_clips(cls.shared / "data")
+        write_sounds(cls.shared / "data")
 
     def workplace(self, family):
         model = self.shared / family
         subprocess.run(["cp", "-r", self.shared / "model", model], check=True)
         if family != "qwen2_5_vl":
             write_family(model, family)
-        names = ["words"] if family == "llama" else ["colours", "clips", "words"]
+        names = {"llama": ["words"], "qwen2_audio": ["sounds", "words"]}.get(
+            family, ["colours", "clips", "words"])
         return {"model": {"path": str(model)},
                 "data": {"sources": [
                     {"name": name, "path": str(self.shared / f"data/{name}.train.jsonl"),
@@ -139,8 +182,10 @@ class EachFamily(FamilyCase):
         self.assertEqual(len(alone), 6)
         self.assertLess(alone[-1], alone[0])
 
-        for name, degrees in {"tp": ["parallel.tp=2"],
-                              "pp": ["parallel.pp=2", "batch.capacity_tokens=80"]}.items():
+        longest = 100 if family == "qwen2_audio" else 80
+        for name, degrees in {
+                "tp": ["parallel.tp=2"],
+                "pp": ["parallel.pp=2", f"batch.capacity_tokens={longest}"]}.items():
             run = self.shared / f"{family}-{name}"
             launched = subprocess.run(
                 [self.program, "launch", "-n", "2", "--", "train", str(config),
@@ -162,7 +207,9 @@ class EachFamily(FamilyCase):
     def check(self, family):
         self.run_family(family)
         question = ["--prompt", "say oak"]
-        if family != "llama":
+        if family == "qwen2_audio":
+            question = ["--audio", self.shared / "data/held_out-1.wav", "--prompt", "high?"]
+        elif family != "llama":
             picture = next((self.shared / "data/images").glob("held_out-*.png"))
             question = ["--image", picture, "--prompt", "colour?"]
         of_run = self.answer(self.shared / f"{family}-run", *question)
@@ -190,6 +237,9 @@ class EachFamily(FamilyCase):
 
     def test_llava_onevision(self):
         self.check("llava_onevision")
+
+    def test_qwen2_audio(self):
+        self.check("qwen2_audio")
 
     def test_llama(self):
         self.check("llama")

@@ -43,7 +43,7 @@ class Encoder {
 
   /// Runs one stage of the tower, or all of it where it has no stages of its own.
   /// shape: input [input rows, row_width] f32, or after the first stage what the one before
-  ///        returned -> returns [features, input_width(stage + 1)], from the last stage
+  ///        returned -> returns [rows_between, input_width(stage + 1)], from the last stage
   ///        [features, feature_width]
   [[nodiscard]] virtual at::Tensor run_tower(int stage, const at::Tensor& input,
                                              std::span<const Grid> items) = 0;
@@ -60,6 +60,10 @@ class Encoder {
   /// Rows of features, and tokens of the backbone, of one item.
   [[nodiscard]] virtual std::int64_t features_of(const Grid& item) const = 0;
   [[nodiscard]] virtual std::int64_t tokens_of(const Grid& item) const = 0;
+  /// Rows of one item between two stages of the tower.
+  [[nodiscard]] virtual std::int64_t rows_between(const Grid& item) const {
+    return features_of(item);
+  }
   /// The smallest item that the tower can encode.
   [[nodiscard]] virtual Grid smallest_item() const = 0;
 

@@ -14,14 +14,8 @@ using parallel::Cut;
 using parallel::Linear;
 using parallel::LinearShape;
 
-LinearShape shape_of(const BlockStyle& style, std::int64_t in, std::int64_t out, Cut cut,
-                     parallel::Heads heads = {}) {
-  return {.in = in,
-          .out = out,
-          .bias = Bias::kZeros,
-          .deviation = style.deviation,
-          .cut = cut,
-          .heads = heads};
+LinearShape shape_of(const BlockStyle& style, std::int64_t in, std::int64_t out, Cut cut) {
+  return {.in = in, .out = out, .bias = Bias::kZeros, .deviation = style.deviation, .cut = cut};
 }
 
 }  // namespace
@@ -68,7 +62,9 @@ void EncoderBlock::declare_qkv(const BlockStyle& style, const std::string& prefi
     if (!style.qkv_bias) shape.bias = Bias::kNone;
     std::vector<std::string> names;
     for (const std::string& name : style.qkv) names.push_back(prefix + name);
-    joined_qkv_.emplace(unit_, names, std::vector<parallel::Heads>(3, heads), shape);
+    std::vector<parallel::Heads> outs(names.size(), heads);
+    outs[1].has_bias = style.has_key_bias;
+    joined_qkv_.emplace(unit_, names, outs, shape);
   }
   for (const std::string& name : style.qk_norm)
     qk_norm_.emplace_back(unit_, prefix + name, heads, style.qk_epsilon);

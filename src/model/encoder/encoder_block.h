@@ -31,6 +31,7 @@ struct BlockStyle {
 
   std::string norm1;             // before attention
   std::vector<std::string> qkv;  // query, key and value in one parameter, or each in its own
+  bool has_key_bias = true;      // of a key with a parameter of its own
   std::string out;
   std::string norm2;                      // before the MLP
   std::vector<std::string> mlp;           // gate, up and down; or first and second

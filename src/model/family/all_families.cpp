@@ -39,6 +39,15 @@ const std::vector<Family>& all_families() {
                     {"model.image_newline", "image_newline"},
                     {"model.language_model.", "language_model.model."},
                     {"lm_head.", "language_model.lm_head."}}},
+      {.family = config::ModelFamily::kQwen2Audio,
+       .name = "qwen2_audio",
+       .make = make_qwen2_audio,
+       // A fresh model saved by transformers 5.17 has the doubled prefix.
+       .prefixes = {{"language_model.model.model.", "language_model.model."},
+                    {"model.audio_tower.", "audio_tower."},
+                    {"model.multi_modal_projector.", "multi_modal_projector."},
+                    {"model.language_model.", "language_model.model."},
+                    {"lm_head.", "language_model.lm_head."}}},
   };
   return families;
 }

@@ -38,5 +38,7 @@ struct Family {
                                                    const ModelLayout& layouts);
 [[nodiscard]] std::unique_ptr<Model> make_llava_onevision(const config::ModelConfig& config,
                                                           const ModelLayout& layouts);
+[[nodiscard]] std::unique_ptr<Model> make_qwen2_audio(const config::ModelConfig& config,
+                                                      const ModelLayout& layouts);
 
 }  // namespace tributary::model

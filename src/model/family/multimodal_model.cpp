@@ -40,8 +40,8 @@ class MultimodalModel final : public Model {
                                  const EncoderInput& media) const override {
     const Encoder& encoder = *part_of(module).encoder;
     std::int64_t rows = 0;
-    for (const Grid& grid : media.grids) rows += encoder.features_of(grid);
-    return at::empty({rows > 0 ? rows : encoder.features_of(encoder.smallest_item()),
+    for (const Grid& grid : media.grids) rows += encoder.rows_between(grid);
+    return at::empty({rows > 0 ? rows : encoder.rows_between(encoder.smallest_item()),
                       encoder.input_width(stage)},
                      units().front()->whole_options());
   }
@@ -220,7 +220,7 @@ class MultimodalModel final : public Model {
     std::int64_t expected = 0;
     for (const Grid& grid : own.grids) expected += grid.patches();
     const std::int64_t found = own.rows.defined() ? own.rows.size(0) : 0;
-    TRIB_REQUIRE(found == expected, .what = "model: pixel rows and grids differ in number",
+    TRIB_REQUIRE(found == expected, .what = "model: input rows and grids differ in number",
                  .where = items, .found = str(found, " rows"),
                  .expected = str(expected, " for ", own.grids.size(), " ", items));
   }

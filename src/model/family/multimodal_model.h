@@ -34,7 +34,7 @@ using MakeEncoders =
 
 /// A backbone behind encoders, whose tokens take the places of placeholders among the embedded
 /// ones. Tokens may have several levels side by side: the first takes the place, each further one
-/// is added behind a layer of the backbone.
+/// is added behind a layer of the backbone. `names` are those of the backbone's parameters.
 [[nodiscard]] std::unique_ptr<Model> make_multimodal_model(const config::ModelConfig& config,
                                                            const ModelLayout& layouts,
                                                            const MakeEncoders& make_encoders,

@@ -26,7 +26,7 @@ std::unique_ptr<Model> make_qwen_vl(const config::ModelConfig& config, const Mod
                                [&](const config::ModelConfig& of, const PlaceOf& place_of) {
                                  return make_vision(of, place_of, tower);
                                },
-                               {third ? "model.language_model." : "model."});
+                               {.prefix = third ? "model.language_model." : "model."});
 }
 
 }  // namespace tributary::model

@@ -43,10 +43,12 @@ class TextModel final : public Model {
 
  private:
   static void require_text(const PackedBatch& batch) {
-    TRIB_REQUIRE(!batch.has_media(), .what = "model: a text model cannot take images or clips",
+    TRIB_REQUIRE(!batch.has_media(),
+                 .what = "model: a text model cannot take images, clips or sounds",
                  .found = str(batch.of(Modality::kImage).grids.size(), " images, ",
-                              batch.of(Modality::kVideo).grids.size(), " clips"),
-                 .fix = "use a model with a vision tower, such as Qwen2.5-VL");
+                              batch.of(Modality::kVideo).grids.size(), " clips, ",
+                              batch.of(Modality::kAudio).grids.size(), " sounds"),
+                 .fix = "use a model with an encoder, such as Qwen2.5-VL or Qwen2-Audio");
   }
 
   Backbone backbone_;

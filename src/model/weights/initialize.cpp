@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -67,6 +68,26 @@ void fill_random(const parallel::Parameter& parameter, const std::vector<PlacedB
       });
 }
 
+/// shape: returns [rows, width] f32
+at::Tensor sinusoids(const std::vector<std::int64_t>& shape) {
+  const std::int64_t half = shape.at(1) / 2;
+  const double step = std::log(1e4) / static_cast<double>(std::max<std::int64_t>(1, half - 1));
+  const at::Tensor frequencies = (at::arange(half, at::kFloat) * -step).exp();
+  const at::Tensor angles = at::arange(shape.at(0), at::kFloat).unsqueeze(1) * frequencies;
+  return at::cat({angles.sin(), angles.cos()}, 1);
+}
+
+/// Copies the boxes of a whole parameter to their places. shape: shard [elements]
+void fill_boxes(const at::Tensor& whole, const std::vector<PlacedBox>& boxes,
+                const at::Tensor& shard) {
+  for (const auto& [box, first] : boxes) {
+    at::Tensor part = whole;
+    for (std::size_t i = 0; i < box.lengths.size(); ++i)
+      part = part.narrow(static_cast<std::int64_t>(i), box.offsets[i], box.lengths[i]);
+    shard.narrow(0, first, part.numel()).view(box.lengths).copy_(part);
+  }
+}
+
 /// `drawn` is memory for random numbers, which grows as it must.
 void fill_unit(parallel::Unit& unit, std::uint64_t seed, at::Tensor& drawn,
                const OnProgress& on_progress) {
@@ -83,6 +104,10 @@ void fill_unit(parallel::Unit& unit, std::uint64_t seed, at::Tensor& drawn,
         break;
       case Kind::kConstant:
         shard.fill_(parameter->initializer.deviation);
+        break;
+      case Kind::kSinusoids:
+        shard.zero_();
+        fill_boxes(sinusoids(parameter->shape), unit.boxes_of(*parameter), unit.shard_value());
         break;
       case Kind::kNormal:
       case Kind::kUniform: {

@@ -27,6 +27,7 @@ ParameterRule find_rule(const config::OptimizerSection& optimizer, std::string_v
     if (group.weight_decay >= 0) rule.weight_decay = group.weight_decay;
     break;
   }
+  if (parameter.is_fixed) rule.weight_decay = 0;  // its gradient is 0 too
   return rule;
 }
 
@@ -45,7 +46,7 @@ void check_groups(const config::OptimizerSection& optimizer,
     TRIB_REQUIRE(used, .what = "train: parameter group matches nothing",
                  .where = "optimizer.groups", .found = str("match = ", group.match),
                  .expected =
-                     "a module (vision, projector, backbone) or a pattern that fits the "
+                     "a module (vision, audio, projector, backbone) or a pattern that fits the "
                      "name of a parameter",
                  .fix = nearest.empty() ? "see `tributary checkpoint inspect` for the names"
                                         : str("did you mean ", nearest));

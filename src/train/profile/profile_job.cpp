@@ -78,6 +78,10 @@ class ProfileJob {
         threads_(compute_threads(given_.threads, ranks.launch.local_world)),
         output_(request.output),
         out_(out) {
+    TRIB_REQUIRE(
+        !model_config_.audio.has_value(), .what = "train: an encoder of sound is not measured yet",
+        .where = config.model.path, .found = "audio_config in config.json",
+        .expected = "a model of pictures or text", .fix = "plan such a model from a cluster file");
     read_profile_together();
     const std::int64_t fewest = request.fewest > 0 ? request.fewest : this->ranks();
     for (std::int64_t fewer = this->ranks(); fewer >= fewest; fewer /= 2) {

@@ -79,12 +79,13 @@ std::string Cell::name() const {
   if (sees && tower == config::VisionClass::kQwen3Vl) text = "qwen3_vl";
   if (sees && tower == config::VisionClass::kInternVit) text = "internvl";
   if (sees && tower == config::VisionClass::kSiglip) text = "llava_onevision";
+  if (hears) text = "qwen2_audio";
   const auto add = [&](const char* axis, std::int64_t degree) {
     if (degree > 1) text += str(" ", axis, degree);
   };
   if (shape.pp > 1) text += str(" pp", shape.pp, " ", schedule::traits_of(order).name);
   if (vision_stages > 0) text += " vision_apart";
-  if (vision) text += str(" vision(", config::describe(*vision), ")");
+  if (vision) text += str(" ", encoder(), "(", config::describe(*vision), ")");
   if (vision_passes > 0) text += str(" colocated:", vision_passes);
   if (vision_turns) text += " turns";
   if (virtual_stages > 1) text += str(" virtual", virtual_stages);

@@ -24,6 +24,7 @@ struct Cell {
   std::int64_t layers = 2;                       // of the backbone
   bool sees = true;                              // a Qwen-VL, else Qwen3
   config::VisionClass tower = config::VisionClass::kQwen2_5Vl;
+  bool hears = false;                    // a Qwen2-Audio, whose tower the fields of `vision` place
   std::vector<std::string> freeze = {};  // modules
   config::AdapterSection adapter = {};
   config::OptimizerKind optimizer = config::OptimizerKind::kAdamW;
@@ -44,6 +45,8 @@ struct Cell {
     return shape.world() + (vision && vision_passes == 0 ? vision->world() : 0);
   }
   [[nodiscard]] std::string name() const;
+  /// The module of its tower.
+  [[nodiscard]] std::string encoder() const { return hears ? "audio" : "vision"; }
 };
 
 /// The largest deviations over all steps.

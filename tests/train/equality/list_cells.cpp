@@ -231,6 +231,30 @@ void add_towers(bool all, std::vector<Cell>& cells) {
   }
 }
 
+/// Adds Qwen2-Audio: every axis, frozen and recomputed, and its tower with ranks of its own, on
+/// two stages and colocated.
+void add_sound(bool all, std::vector<Cell>& cells) {
+  std::vector<Cell> own{{.shape = {.dp_shard = 2}},
+                        {.shape = {.tp = 2}},
+                        {.shape = {.cp = 2}},
+                        {.shape = {.ulysses = 2}},
+                        {.shape = {.pp = 2}},
+                        {.shape = {.tp = 2}, .freeze = {"audio"}},
+                        {.shape = {.dp_shard = 2}, .recompute = {{"audio"}, {"backbone"}}},
+                        with_tower({}, {}),
+                        with_tower({.shape = {.dp_shard = 2}}, {.tp = 2}, 2),
+                        with_tower({.shape = {.tp = 2}}, {.pp = 2})};
+  if (all) {
+    own.push_back(with_tower({.shape = {.cp = 2, .tp = 2}}, {.dp_shard = 2, .tp = 2}, 3));
+    own.push_back(with_tower(pipeline({.pp = 2, .dp_shard = 2}, Order::kZbV), {.dp_shard = 4}));
+  }
+  for (Cell& cell : own) {
+    cell.hears = true;
+    if (!all) cell.steps = 6;
+    cells.push_back(cell);
+  }
+}
+
 }  // namespace
 
 std::vector<Cell> list_cells(bool all) {
@@ -305,6 +329,7 @@ std::vector<Cell> list_cells(bool all) {
   add_towers(all, cells);
   add_adapters(all, cells);
   add_muon(cells);
+  add_sound(all, cells);
   return cells;
 }
 

@@ -1,9 +1,10 @@
 // One rank of the comparison of many ranks with one; run_matrix.py starts the others.
 //
-// usage: equality_matrix [--all] [--device cuda]: runs every cell whose mesh has as many ranks as
-// there are processes; rank 0 prints a line for each and all return 1 when one deviates too far.
-// On CUDA the ranks share a device, their tensors travel through the host, and the one rank that
-// they are compared with computes on the CPU.
+// usage: equality_matrix [--all] [--only TEXT] [--device cuda]: runs every cell whose mesh has as
+// many ranks as there are processes, or those of them with TEXT in their name; rank 0 prints a line
+// for each and all return 1 when one deviates too far. On CUDA the ranks share a device, their
+// tensors travel through the host, and the one rank that they are compared with computes on the
+// CPU.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -24,14 +25,18 @@ int main(int count, char** arguments) {
   at::set_num_threads(1);
   const std::vector<std::string_view> words(arguments + 1, arguments + count);
   const bool all = std::ranges::count(words, "--all") > 0;
-  const auto named = std::ranges::find(words, "--device");
-  const std::string device = words.end() - named > 1 ? std::string(*std::next(named)) : "cpu";
+  const auto value_of = [&](std::string_view option, std::string otherwise) {
+    const auto named = std::ranges::find(words, option);
+    return words.end() - named > 1 ? std::string(*std::next(named)) : std::move(otherwise);
+  };
+  const std::string device = value_of("--device", "cpu");
+  const std::string only = value_of("--only", "");
   const mesh::Launch launch = mesh::read_launch();
   const auto store = mesh::connect_store(launch, {.timeout_seconds = 60});
   bool good = true;
   int number = 0;
   for (const train::Cell& cell : train::list_cells(all)) {
-    if (cell.world() != launch.world) continue;
+    if (cell.world() != launch.world || cell.name().find(only) == std::string::npos) continue;
     const mesh::World world(launch.rank, launch.world, store,
                             {.device = mesh::open_device(device, launch.local_rank),
                              .is_through_host = true,

@@ -1,6 +1,6 @@
 """Runs equality_matrix on RANKS processes and passes on what rank 0 prints.
 
-usage: run_matrix.py EQUALITY_MATRIX RANKS [--all] [--device cuda]
+usage: run_matrix.py EQUALITY_MATRIX RANKS [--all] [--only TEXT] [--device cuda]
 """
 
 import os

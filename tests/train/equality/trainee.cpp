@@ -16,6 +16,7 @@ namespace tributary::train {
 namespace {
 
 constexpr std::int64_t kImage = 50;
+constexpr std::int64_t kMelBins = 10;
 
 /// Turns the tiny Qwen2.5-VL into a model whose pictures are cut into tiles: a backbone without
 /// places in rows and columns, and every part that InternViT has.
@@ -99,12 +100,41 @@ config::ModelConfig tiny_model_config(bool sees, config::VisionClass tower) {
   return config;
 }
 
+config::ModelConfig tiny_hearing_config() {
+  config::ModelConfig config = tiny_model_config(/*sees=*/false);
+  config.family = config::ModelFamily::kQwen2Audio;
+  config.backbone.qkv_bias = true;
+  config.backbone.qk_norm = false;
+  config.backbone.tied_head = false;
+  config.audio = {.layers = 2,
+                  .width = 16,
+                  .heads = 4,
+                  .mlp_width = 24,
+                  .output_width = config.backbone.width,
+                  .mel_bins = kMelBins,
+                  .positions = 20,
+                  .initializer_range = 0.2};
+  config.tokens.audio_pad = kImage;
+  return config;
+}
+
 namespace {
 
+/// A sound of random length.
+data::PatchedItem make_sound(const config::AudioConfig& audio, RandomStream& stream) {
+  data::PatchedItem item{.modality = Modality::kAudio,
+                         .grid = audio.grid_of(stream.between(3, audio.most_frames())),
+                         .rows = {}};
+  for (std::int64_t i = 0; i < item.grid.patches() * kMelBins; ++i)
+    item.rows.push_back(static_cast<float>(stream.normal()));
+  return item;
+}
+
 /// Text of random length, one in three with images and one in three with a clip: some ranks see
-/// none.
+/// none. A model that hears has a sound in one of three, and in one of six two of them.
 data::EncodedSample make_sample(const config::ModelConfig& model, int step, std::int64_t index) {
   const bool sees = model.vision.has_value();
+  const std::optional<config::AudioConfig>& audio = model.audio;
   RandomStream stream(7, str("sample ", step), static_cast<std::uint64_t>(index));
   data::EncodedSample sample;
   sample.key = str("made:", step, ".", index);
@@ -139,6 +169,14 @@ data::EncodedSample make_sample(const config::ModelConfig& model, int step, std:
     }
     sample.items.push_back(std::move(item));
   };
+  const auto append_sound = [&] {
+    sample.items.push_back(make_sound(*audio, stream));
+    const auto tokens = sample.items.back().grid.patches() / kFramesOfPosition / 2;
+    sample.tokens.insert(sample.tokens.end(), static_cast<std::size_t>(tokens), kImage);
+    sample.targets.resize(sample.tokens.size(), data::kIgnoredTarget);
+  };
+  if (audio && index % 3 == 1) append_sound();
+  if (audio && index % 6 == 1) append_sound();
   if (sees && index % 3 == 1) append_media(Modality::kImage, 1, 4);
   if (sees && index % 6 == 1) append_media(Modality::kImage, 1, 2);
   if (sees && index % 3 == 2) append_media(Modality::kVideo, stream.between(2, 5), 2);
@@ -163,7 +201,7 @@ config::Plan plan_of(const Cell& cell, const config::RunConfig& config, std::int
                      const config::ModelConfig& model) {
   if (world == 1 || !cell.vision) return plan_of_run(config, world, model);
   config::Plan plan = plan_of_run(config, cell.shape.world(), model);
-  config::ModulePlan vision = *plan.find("vision");
+  config::ModulePlan vision = *plan.find(cell.encoder());
   vision.placement = config::Placement::kSeparate;
   vision.mesh = *cell.vision;
   vision.ranks = cell.vision_ranks;
@@ -179,13 +217,14 @@ config::Plan plan_of(const Cell& cell, const config::RunConfig& config, std::int
   std::vector<std::int64_t> rest;
   for (std::int64_t rank = 0; rank < world; ++rank)
     if (is_colocated || std::ranges::count(vision.ranks, rank) == 0) rest.push_back(rank);
-  const std::int64_t layers = model.vision->layers / vision.mesh.pp;
+  const std::int64_t layers =
+      (model.vision ? model.vision->layers : model.audio->layers) / vision.mesh.pp;
   for (std::int64_t stage = 0; stage < vision.mesh.pp; ++stage)
     vision.stages.push_back({.first = stage * layers, .layers = layers});
   const bool splits = schedule::traits_of(cell.order).splits_backward;
   if (splits && !is_colocated) vision.schedule = config::PipelineOrder::kZbH1;
   for (config::ModulePlan& module : plan.modules) {
-    if (module.name == "vision") module = vision;
+    if (module.name == vision.name) module = vision;
     if (module.name == "backbone") module.ranks = rest;
   }
   config::check_plan_of_model(plan, model, "plan of the cell");
@@ -211,7 +250,8 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   config_.model.adapter = cell.adapter;
   if (cell.shards_optimizer) config_.parallel.shard = config::Shard::kOptimizer;
   config_.parallel.release = cell.releases ? config::Release::kAuto : config::Release::kNever;
-  config::ModelConfig model_config = tiny_model_config(cell.sees, cell.tower);
+  config::ModelConfig model_config =
+      cell.hears ? tiny_hearing_config() : tiny_model_config(cell.sees, cell.tower);
   model_config.backbone.layers = cell.layers;
   model_config.backbone.tied_head = model_config.backbone.tied_head || cell.ties_head;
   config_.batch = {.global_samples = cell.samples,
