@@ -98,6 +98,35 @@ TEST(Query, ReadsMessagesInTheColumns) {
   EXPECT_THAT(record.turns, ElementsAre(Turn{Role::kSystem, {"s"}}, user({"a"}), assistant("b")));
 }
 
+TEST(Query, TakesReferencesBesideOrInPlaceOfAnAnswer) {
+  const Record listed =
+      parse(R"({"question":"q","answers":["b","a","c","a"],"answer":"learned"})").record;
+  EXPECT_THAT(listed.references, ElementsAre("b", "a", "c", "a"));
+  EXPECT_THAT(listed.turns, ElementsAre(user({"q"}), assistant("learned")));
+  const Record voted =
+      parse(R"({"question":"q","answers":[{"answer":"b"},{"answer":"a","answer_id":2},"a"]})")
+          .record;
+  EXPECT_THAT(voted.references, ElementsAre("b", "a", "a"));
+  EXPECT_THAT(voted.turns, ElementsAre(user({"q"}), assistant("a")));  // what most have said
+  const Record chat = parse(R"({"messages":[{"role":"user","content":"q"},)"
+                            R"({"role":"assistant","content":"long"}],"answers":["short"]})")
+                          .record;
+  EXPECT_THAT(chat.references, ElementsAre("short"));
+  EXPECT_THAT(parse(R"({"question":"q","answer":"a","answers":[]})").record.references,
+              testing::IsEmpty());
+}
+
+TEST(Query, RefusesReferencesThatAreNoTexts) {
+  for (const auto& [answers, words] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"("a")", "bad_field: answers is of type string"},
+           {R"([7])", "bad_field: answers[0] is of type number"},
+           {R"(["a"," "])", "empty_text: answers[1] has no text"},
+           {R"([{"text":"a"}])", "answers[0]"},
+           {"[]", "no_answer: answers is empty"}})
+    EXPECT_THAT(why_refused(std::string(R"({"question":"q","answers":)") + answers + "}"),
+                HasSubstr(words));
+}
+
 TEST(Caption, AnswersTheQuestionOfTheSource) {
   const RecordOptions asked{.question = "What is this?"};
   for (const char* picture : {"image", "file_name"})

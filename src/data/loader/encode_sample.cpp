@@ -269,6 +269,7 @@ void QwenEncoder::ask_for_middle(HeldOutSample& held_out) const {
   held_out.prompt.assign(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(begin));
   held_out.answer = encoding_.tokenizer->decode(
       std::span(tokens).subspan(begin, std::max(begin, end) - begin), SpecialTokens::kSkip);
+  held_out.references = {held_out.answer};
 }
 
 Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
@@ -283,6 +284,8 @@ Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
     return held_out;
   }
   held_out.answer = text_of(judged.turns[answer]);
+  held_out.references = judged.references;
+  if (held_out.references.empty()) held_out.references = {held_out.answer};
   for (const Turn& turn : judged.turns)
     if (turn.role == Role::kUser) held_out.question = text_of(turn);
   const std::span<const Turn> before(judged.turns.data(), answer);
@@ -308,9 +311,11 @@ Record judged_part(const Record& record) {
   return judged;
 }
 
-std::string last_answer(const Record& record) {
-  if (record.is_document) return "";
-  return text_of(record.turns[find_answer(record.turns)]);
+std::vector<std::string> expected_answers(const Record& record) {
+  if (record.is_document) return {};
+  std::vector<std::string> answers = record.references;
+  answers.push_back(text_of(record.turns[find_answer(record.turns)]));
+  return answers;
 }
 
 Result<std::vector<std::uint8_t>> read_media_file(const Record& record, const std::string& image) {

@@ -45,10 +45,10 @@ Result<HeldOutSample> HeldOut::load(int source, std::int64_t position) const {
   return sample;
 }
 
-Result<std::string> HeldOut::answer(int source, std::int64_t position) const {
+Result<std::vector<std::string>> HeldOut::answers(int source, std::int64_t position) const {
   const Result<Record> record = impl_->at(source).read_held_out(position);
   if (!record) return record.refusal();
-  return last_answer(record.value());
+  return expected_answers(record.value());
 }
 
 }  // namespace tributary::data

@@ -142,8 +142,8 @@ class HeldOut {
   [[nodiscard]] Result<SampleShape> describe(int source, std::int64_t position) const;
   /// Loads one record; refuses a bad one with its reason.
   [[nodiscard]] Result<HeldOutSample> load(int source, std::int64_t position) const;
-  /// Reads only the expected answer; opens no picture.
-  [[nodiscard]] Result<std::string> answer(int source, std::int64_t position) const;
+  /// Reads only the expected answers; opens no picture.
+  [[nodiscard]] Result<std::vector<std::string>> answers(int source, std::int64_t position) const;
 
  private:
   class Impl;

@@ -16,12 +16,13 @@ inline constexpr const char* kTooLong = "too_long";
 
 /// A held-out record, ready to be scored and to be answered by generation.
 struct HeldOutSample {
-  EncodedSample sample;              // the whole conversation with its targets: for the loss
-  std::vector<std::int32_t> prompt;  // without the last assistant turn, generation prompt added;
-                                     // its media are `sample.items`
-  std::string question;              // text of the last user turn
-  std::string answer;                // text of the last assistant turn
-  std::vector<Picture> pictures;     // as decoded, before resizing: images, then frames of clips
+  EncodedSample sample;                 // the whole conversation with its targets: for the loss
+  std::vector<std::int32_t> prompt;     // without the last assistant turn, generation prompt added;
+                                        // its media are `sample.items`
+  std::string question;                 // text of the last user turn
+  std::string answer;                   // text of the last assistant turn
+  std::vector<std::string> references;  // accepted answers: of the record, else `answer`
+  std::vector<Picture> pictures;        // as decoded, before resizing: images, then frames of clips
 };
 
 /// Turns a record into tokens and patches. One per model family; safe to call from any thread.

@@ -1,5 +1,6 @@
 #include "data/record/column_forms.h"
 
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -15,6 +16,7 @@ constexpr std::string_view kQuestions[] = {"query", "prompt", "question"};
 constexpr std::string_view kAnswers[] = {"response", "completion", "answer"};
 constexpr std::string_view kPictures[] = {"image", "images", "file_name"};
 constexpr std::string_view kCaptions[] = {"caption", "text", "label"};
+constexpr std::string_view kReferences = "answers";
 constexpr std::string_view kFileName = "file_name";
 
 bool has_one_of(const Json& root, Names names) {
@@ -73,6 +75,16 @@ void add_column(const Json& root, const std::string& name, Role role, ListedMedi
   record.turns.push_back({role, split_text(text_of(value, name), media)});
 }
 
+/// The reference that most annotators gave, the first among equals: what a record without an answer
+/// of its own teaches.
+std::string most_frequent(const Json& root) {
+  const std::vector<std::string> references = references_of(root);
+  if (references.empty()) refuse("no_answer", "answers is empty: nothing to learn");
+  return *std::ranges::max_element(references, {}, [&](const std::string& reference) {
+    return std::ranges::count(references, reference);
+  });
+}
+
 }  // namespace
 
 void read_alpaca(const Json& root, const RecordOptions&, Record& record) {
@@ -91,18 +103,23 @@ void read_alpaca(const Json& root, const RecordOptions&, Record& record) {
 }
 
 bool has_query(const Json& root) {
-  return has_one_of(root, kQuestions) && has_one_of(root, kAnswers);
+  return has_one_of(root, kQuestions) &&
+         (has_one_of(root, kAnswers) || find(root, kReferences) != nullptr);
 }
 
 void read_query(const Json& root, const RecordOptions&, Record& record) {
   refuse_unread(root, RecordObject::kQuery, "record", record);
   const std::string question = only_column(root, kQuestions);
-  const std::string answer = only_column(root, kAnswers);
+  const bool has_answer = has_one_of(root, kAnswers);
+  const std::string answer = has_answer ? only_column(root, kAnswers) : most_frequent(root);
   ListedMedia media(root, record);
   add_system(root, record);
   add_history(root, media, record);
   add_column(root, question, Role::kUser, media, record);
-  add_column(root, answer, Role::kAssistant, media, record);
+  if (has_answer)
+    add_column(root, answer, Role::kAssistant, media, record);
+  else
+    record.turns.push_back({Role::kAssistant, {answer}});
   finish(media, record);
 }
 

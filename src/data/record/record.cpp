@@ -66,6 +66,7 @@ ParsedRecord read(const Json& root, const std::string& key, const RecordOptions&
   Record& record = parsed.record;
   record.key = key;
   reader.read(root, options, record);
+  if (!record.is_document) record.references = references_of(root);
   const std::size_t items = record.images.size() + record.clips.size() + record.sounds.size();
   if (items > kMaxItems)
     refuse("bad_field", str(items, " images, clips and sounds, limit ", kMaxItems));

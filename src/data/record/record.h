@@ -32,6 +32,8 @@ struct Record {
   std::vector<std::string> images;  // paths or data URLs; a MediaReference indexes this list
   std::vector<Clip> clips;
   std::vector<std::string> sounds;     // paths or data URLs
+  // Accepted answers to the last question; empty: the last one.
+  std::vector<std::string> references;
   const MediaFiles* folder = nullptr;  // where paths start; null only if all are data URLs
   std::shared_ptr<const MediaFiles> inside = {};  // pictures in the container; they come first
   std::vector<std::string> unread_keys;           // keys without effect: `id`, `messages[].name`
@@ -86,6 +88,7 @@ struct RecordOptions {
 /// `video`/`videos` and `audio`/`audios`. In a `text` part of a
 /// content list these letters are plain text. In forms of columns, media that no text names stand
 /// before the first question.
+/// `answers` lists the references that a held-out answer is judged by.
 /// `system` beside the turns is the system turn; `weight` 0 or `train` false leaves an assistant
 /// turn out of the loss. A record is refused for a key that would change what is learned and that
 /// nothing reads; other keys that nothing reads are named in `unread_keys`.

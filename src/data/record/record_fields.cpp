@@ -57,6 +57,25 @@ std::string text_of(const Json& value, const std::string& where) {
   return text;
 }
 
+bool is_blank(const std::string& text) {
+  return text.find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
+std::vector<std::string> references_of(const Json& root) {
+  std::vector<std::string> references;
+  const Json* answers = find(root, "answers");
+  if (answers == nullptr) return references;
+  if (!answers->is_array())
+    refuse("bad_field", str("answers is of type ", answers->type_name(), ", expected list"));
+  for (std::size_t i = 0; i < answers->size(); ++i) {
+    const Json& each = (*answers)[i];
+    const std::string where = str("answers[", i, "]");
+    references.push_back(text_of(each.is_object() ? member(each, "answer", where) : each, where));
+    if (is_blank(references.back())) refuse("empty_text", where + " has no text");
+  }
+  return references;
+}
+
 void refuse_unread(const Json& object, RecordObject kind, const std::string& where,
                    Record& record) {
   if (auto refusal = find_unread_keys(object, kind, where, record.unread_keys))

@@ -22,6 +22,13 @@ struct Refused {
 /// errors: Refused when the value is no string or holds a NUL character
 [[nodiscard]] std::string text_of(const Json& value, const std::string& where);
 
+/// Whether a text has white space alone.
+[[nodiscard]] bool is_blank(const std::string& text);
+
+/// The texts of `answers`, each a text or an object with `answer`; empty without the key.
+/// errors: Refused when it is no such list, or a text is blank
+[[nodiscard]] std::vector<std::string> references_of(const Json& root);
+
 /// Adds keys that nothing reads to the record; errors: Refused when one changes what is learned.
 void refuse_unread(const Json& object, RecordObject kind, const std::string& where, Record& record);
 

@@ -165,10 +165,6 @@ void read_conversations(const Json& root, const RecordOptions&, Record& record) 
   read_list(root, "conversations", record, read_speech);
 }
 
-static bool is_blank(const std::string& text) {
-  return text.find_first_not_of(" \t\r\n") == std::string::npos;
-}
-
 void check_turns(const std::vector<Turn>& turns, const std::string& name) {
   bool has_answer = false;
   bool has_learned = false;

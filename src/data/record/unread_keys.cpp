@@ -91,15 +91,15 @@ constexpr RefusedKey kRefusedInImage[] = {
 
 constexpr std::string_view kReadInRecord[] = {"messages", "conversations", "system", "image",
                                               "images",   "video",         "videos", "fps",
-                                              "audio",    "audios"};
+                                              "audio",    "audios",        "answers"};
 constexpr std::string_view kReadInAlpaca[] = {"instruction", "input", "output", "history",
                                               "system",      "image", "images", "video",
-                                              "videos",      "fps",   "audio",  "audios"};
+                                              "videos",      "fps",   "audio",  "audios", "answers"};
 constexpr std::string_view kReadInQuery[] = {
     "query", "prompt", "question", "response", "answer", "history", "system", "completion",
-    "image", "images", "video",    "videos",   "fps",    "audio",   "audios"};
+    "image", "images", "video",    "videos",   "fps",    "audio",   "audios", "answers"};
 constexpr std::string_view kReadInCaption[] = {"image", "images", "file_name", "caption",
-                                               "text",  "label",  "system"};
+                                               "text",  "label",  "system",  "answers"};
 constexpr std::string_view kReadInDocument[] = {"text",       "texts", "images", "text_list",
                                                 "image_info", "image", "video",  "videos",
                                                 "fps",        "audio", "audios"};
