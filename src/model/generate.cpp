@@ -94,10 +94,13 @@ std::vector<std::int64_t> choose_tokens(Model& model, const at::Tensor& hidden,
   }
   const at::Tensor host = logits.to(at::kCPU);
   std::vector<std::int64_t> tokens;
-  for (std::size_t i = 0; i < samples.size(); ++i)
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::uint64_t stream =
+        decoding.streams.empty() ? samples[i] : decoding.streams.at(samples[i]);
     tokens.push_back(draw_token(
         host.select(0, static_cast<std::int64_t>(i)), decoding,
-        RandomStream(decoding.seed, "generate", samples[i], static_cast<std::uint64_t>(step))));
+        RandomStream(decoding.seed, "generate", stream, static_cast<std::uint64_t>(step))));
+  }
   return tokens;
 }
 
@@ -145,10 +148,10 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch&
       const bool stops = std::find(decoding.stop_tokens.begin(), decoding.stop_tokens.end(),
                                    tokens[i]) != decoding.stop_tokens.end();
       if (stops) continue;
+      if (is_own) answers[open[i].sample].push_back(tokens[i]);
+      if (is_own && on_token && !on_token(open[i].sample, tokens[i])) continue;
       still_open.push_back(open[i]);
       if (!is_own) continue;
-      answers[open[i].sample].push_back(tokens[i]);
-      if (on_token) on_token(open[i].sample, tokens[i]);
       kept_rows.push_back(own_row);
       new_tokens.push_back(tokens[i]);
     }

@@ -15,10 +15,13 @@ struct Decoding {
   double temperature = 0;                      // 0: greedy, the lowest token id among equals
   double top_p = 1;  // of sampling: smallest set of tokens with this probability
   std::uint64_t seed = 0;
+  // Of each prompt of this replica: which random numbers sample its answer; empty: by its place.
+  std::vector<std::uint64_t> streams = {};
 };
 
-/// Called with each new token of a sample as it is decoded; stop tokens are left out.
-using OnToken = std::function<void(std::size_t sample, std::int64_t token)>;
+/// Called with each new token of a sample as it is decoded; stop tokens are left out. False ends
+/// the answer behind this token; where there are other ranks, that is never.
+using OnToken = std::function<bool(std::size_t sample, std::int64_t token)>;
 
 /// Decodes an answer to every prompt of a pack, all at once; finished samples leave the batch.
 /// Replicas decode prompts of their own, in step: one without prompts, or whose answers have ended,
@@ -26,9 +29,9 @@ using OnToken = std::function<void(std::size_t sample, std::int64_t token)>;
 ///
 /// shape:  returns one list of tokens a sample of this replica; `prompts` may be empty (no token,
 ///         cu_seqlens [0]) where replicas have different ones
-/// collective: over all ranks of the model's mesh, with equal `decoding`
-/// owns:   an answer depends only on its own prompt, the seed and its place in the pack, up to the
-///         rounding of sums
+/// collective: over all ranks of the model's mesh, with equal `decoding` but its streams
+/// owns:   an answer depends only on its own prompt, the seed and its stream, up to the rounding of
+///         sums
 /// errors: Fault::kInput when temperature, top_p or max_new_tokens is out of range
 /// cost:   one prefill, then one decode step a token of the longest answer
 [[nodiscard]] std::vector<std::vector<std::int64_t>> generate(Model& model,

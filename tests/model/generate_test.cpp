@@ -97,10 +97,24 @@ TEST(Generate, EndsEachAnswerAtItsStopToken) {
 TEST(Generate, TellsEachTokenAsItComes) {
   const auto model = make_random_model(tiny_config(ModelFamily::kQwen2));
   Answers told(2);
-  const Answers answers =
-      generate(*model, random_pack({3, 5}, 61), {.max_new_tokens = 6},
-               [&](std::size_t sample, std::int64_t token) { told[sample].push_back(token); });
+  const Answers answers = generate(*model, random_pack({3, 5}, 61), {.max_new_tokens = 6},
+                                   [&](std::size_t sample, std::int64_t token) {
+                                     told[sample].push_back(token);
+                                     return true;
+                                   });
   EXPECT_EQ(told, answers);
+}
+
+TEST(Generate, EndsAnAnswerThatNobodyWaitsFor) {
+  const auto model = make_random_model(tiny_config(ModelFamily::kQwen2));
+  const PackedBatch prompts = random_pack({3, 5}, 61);
+  const Answers whole = generate(*model, prompts, {.max_new_tokens = 6});
+  std::int64_t taken = 0;
+  const Answers answers =
+      generate(*model, prompts, {.max_new_tokens = 6},
+               [&](std::size_t sample, std::int64_t) { return sample != 0 || ++taken < 2; });
+  EXPECT_EQ(answers[0], std::vector<std::int64_t>(whole[0].begin(), whole[0].begin() + 2));
+  EXPECT_EQ(answers[1], whole[1]);
 }
 
 TEST(Generate, SamplesFromTheSeedAlone) {
@@ -111,6 +125,17 @@ TEST(Generate, SamplesFromTheSeedAlone) {
   };
   EXPECT_EQ(sample(1), sample(1));
   EXPECT_NE(sample(1), sample(2));
+}
+
+TEST(Generate, SamplesByTheStreamOfAPrompt) {
+  const auto model = make_random_model(tiny_config(ModelFamily::kQwen2));
+  const PackedBatch prompts = random_pack({3, 5}, 61);
+  const Answers together = generate(
+      *model, prompts, {.max_new_tokens = 10, .temperature = 5, .seed = 3, .streams = {40, 41}});
+  const Answers alone =
+      generate(*model, take_sample(prompts, 1),
+               {.max_new_tokens = 10, .temperature = 5, .seed = 3, .streams = {41}});
+  EXPECT_EQ(alone[0], together[1]);
 }
 
 TEST(Generate, KeepsToTheMostProbableTokensOfTopP) {
