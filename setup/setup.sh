@@ -69,6 +69,11 @@ install_wheels() {
   cp "$file" "$stamp"
 }
 
+has_test_wheels() {
+  cmp -s setup/requirements_test.txt "$env/.test" &&
+    cmp -s setup/requirements_test_alone.txt "$env/.test_alone"
+}
+
 install_cmake_wheel() {  # only if that of the system is older than 3.25
   local have
   have=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9.]*//gp' || true)
@@ -85,11 +90,12 @@ name_compiler() {
 if [ "$purpose" = compiler ]; then name_compiler; exit; fi
 install_system_packages
 mkdir -p build
-if cmp -s setup/requirements_test.txt "$env/.test"; then
+if has_test_wheels; then
   say "Python wheels: all there"  # the wheels of the tests include those of the runtime
 elif [ "$purpose" = test ]; then
   install_wheels test setup/requirements_test.txt \
     "libtorch and the test oracles (5 GB on disk, 2 to 5 minutes)"
+  install_wheels test_alone setup/requirements_test_alone.txt "the scores of answers" --no-deps
 else
   install_wheels runtime setup/requirements.txt "libtorch (1.3 GB on disk, about a minute)" --no-deps
 fi

@@ -96,6 +96,9 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
   if (events_ && !comes_again && !result.predictions.empty()) {
     events_->scalar("validation/loss", state_.step, result.mean_loss());
     events_->scalar("validation/accuracy", state_.step, accuracy);
+    for (std::size_t metric = 0; metric < result.metrics.size(); ++metric)
+      events_->scalar("validation/" + result.metrics[metric], state_.step,
+                      result.mean_score(metric));
   }
   const std::string at = str("validation at step ", state_.step);
   console_.say(str(at, ": ", describe(result), " (", describe_seconds(watch.seconds()), ")"));

@@ -74,23 +74,13 @@ void write_predictions(const RunDirectory& run, const Session& session,
   std::string lines;
   for (std::size_t i = 0; i < result.predictions.size(); ++i) {
     const Prediction& prediction = result.predictions[i];
-    Json line{{"step", step},
-              {"source", session.sources[static_cast<std::size_t>(prediction.source)]},
-              {"question", prediction.question},
-              {"answer", prediction.answer},
-              {"expected", prediction.expected},
-              {"correct", prediction.correct()},
-              {"cut", prediction.cut},
-              {"pictures", prediction.picture_count},
-              {"images", Json::array()}};
+    Json line = prediction_json(result, prediction, session.sources);
+    line["step"] = step;
+    line["images"] = Json::array();
     for (std::size_t k = 0; k < prediction.pictures.size(); ++k) {
       const std::string name = str("predictions/", own, "/", i, "-", k, ".png");
       write_picture(run, name, prediction.pictures[k]);
       line["images"].push_back(name);
-    }
-    if (prediction.blind_answer) {
-      line["blind_answer"] = *prediction.blind_answer;
-      line["blind_correct"] = prediction.blind_correct();
     }
     lines += line.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
   }
@@ -148,6 +138,7 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
     summary["cut_answers"] = result.count_cut();
     summary["max_new_tokens"] = result.max_new_tokens;
     summary["accuracy"]["overall"] = finite(result.accuracy());
+    if (!result.metrics.empty()) summary["scores"] = scores_json(result, session.sources);
     const bool blind = !result.predictions.empty() && result.predictions.front().blind_answer;
     if (blind) summary["blind_accuracy"] = finite(result.blind_accuracy());
     for (std::size_t i = 0; i < session.sources.size(); ++i) {

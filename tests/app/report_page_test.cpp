@@ -269,6 +269,25 @@ TEST(WriteReport, MarksAnswersThatWereCut) {
                                        HasSubstr("1 answers were cut at 5 tokens")));
 }
 
+TEST(WriteReport, ShowsScoresBesideExactMatch) {
+  RunRecord run;
+  run.predictions = {{.source = "s",
+                      .question = "q",
+                      .answer = "a b",
+                      .expected = "a",
+                      .blind_answer = std::nullopt,
+                      .images = {},
+                      .references = {"a", "<c>"},
+                      .scores = {{"anls", 0.25}}}};
+  run.summary = Summary{};
+  run.summary->accuracy = {{"overall", 0}};
+  run.summary->scores = {{"anls", {{"overall", 0.25}, {"s", 0.75}}}};
+  EXPECT_THAT(write_report(run),
+              AllOf(HasSubstr("<dt>expected</dt><dd>a <small>or</small> &lt;c&gt;</dd>"),
+                    HasSubstr("<dt>anls</dt><dd>0.250</dd>"),
+                    HasSubstr("<tr><td>s</td><td class=\"number\">0.750</td></tr></table>")));
+}
+
 TEST(WriteReport, ShowsTheEnvironmentInWordsAndUnits) {
   RunRecord run;
   run.environment = {{"memory_bytes", "25276514304"},

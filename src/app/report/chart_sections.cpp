@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "app/report/html.h"
 #include "app/report/sections.h"
@@ -68,6 +69,30 @@ SourceScore score_of(const RunRecord& run, const std::string& source) {
   return score;
 }
 
+/// The scores beside exact match; empty where the run measured none.
+std::string score_table(const Summary& summary) {
+  if (summary.scores.empty()) return "";
+  std::string head = "<tr><th>mean score</th>";
+  std::set<std::string> sources;
+  for (const auto& [metric, by_source] : summary.scores) {
+    head += str("<th class=\"number\">", html(metric), "</th>");
+    for (const auto& [source, score] : by_source)
+      if (source != "overall") sources.insert(source);
+  }
+  std::string rows;
+  const auto add = [&](const std::string& source, const std::string& name) {
+    rows += str("<tr><td>", html(name), "</td>");
+    for (const auto& [metric, by_source] : summary.scores) {
+      const MaybeNumber score = find_number(by_source, source);
+      rows += str("<td class=\"number\">", score ? show_score(*score) : "–", "</td>");
+    }
+    rows += "</tr>";
+  };
+  add("overall", "All sources");
+  for (const std::string& source : sources) add(source, source);
+  return str("<table id=\"scores\">", head, "</tr>", rows, "</table>");
+}
+
 }  // namespace
 
 std::string chart_card(const std::string& id, const std::string& title, const std::string& unit,
@@ -98,6 +123,7 @@ std::string accuracy_section(const RunRecord& run) {
     for (const auto& [source, accuracy] : run.summary->accuracy)
       if (source != "overall") rows += bar_row(score_of(run, source), false);
     text += str("<div class=\"card\"><div class=\"bars\">\n", rows, "</div>");
+    text += score_table(*run.summary);
     if (run.summary->blind_accuracy)
       text +=
           "<p class=\"key\"><span><i style=\"height:11px;background:var(--c0)\"></i>with the "

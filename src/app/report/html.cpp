@@ -78,6 +78,8 @@ std::string show_count(double count) {
 
 std::string show_percent(double fraction) { return print("%.1f %%", 100 * fraction); }
 
+std::string show_score(double score) { return print("%.3f", score); }
+
 std::string show_duration(double seconds) {
   if (seconds < 10) return print("%.2f s", seconds);
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));

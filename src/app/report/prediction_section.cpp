@@ -66,6 +66,18 @@ std::string shown_answer(const std::string& answer) {
   return answer.empty() ? "<em>nothing</em>" : html(answer);
 }
 
+/// What would have been right: up to four of the accepted answers.
+std::string expected_answers(const Prediction& prediction) {
+  constexpr std::size_t kMostShown = 4;
+  std::vector<std::string> answers = prediction.references;
+  if (answers.empty()) answers = {prediction.expected};
+  std::string text;
+  for (std::size_t i = 0; i < std::min(answers.size(), kMostShown); ++i)
+    text += (i == 0 ? "" : " <small>or</small> ") + shown_answer(answers[i]);
+  if (answers.size() > kMostShown) text += str(" <small>and others</small>");
+  return "<dt>expected</dt><dd>" + text + "</dd>";
+}
+
 std::string card(const Prediction& prediction, ImageEmbedder& embedder) {
   const char* result = prediction.correct ? "right" : "wrong";
   std::string text =
@@ -76,8 +88,9 @@ std::string card(const Prediction& prediction, ImageEmbedder& embedder) {
           "</span></div>", "<p class=\"question\">", html(prediction.question),
           "</p><dl><dt>answer</dt>", "<dd class=\"answer\">", shown_answer(prediction.answer),
           prediction.cut ? " <small>(cut)</small>" : "", "</dd>");
-  if (!prediction.correct)
-    text += str("<dt>expected</dt><dd>", shown_answer(prediction.expected), "</dd>");
+  if (!prediction.correct) text += expected_answers(prediction);
+  for (const auto& [metric, score] : prediction.scores)
+    text += str("<dt>", html(metric), "</dt><dd>", show_score(score), "</dd>");
   if (prediction.blind_answer)
     text += str("<dt>blind</dt><dd>", shown_answer(*prediction.blind_answer), "</dd>");
   return text + "</dl></div></article>\n";

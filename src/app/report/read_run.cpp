@@ -45,15 +45,17 @@ class Fields {
     return field->get<bool>();
   }
   [[nodiscard]] std::map<std::string, double> numbers(const char* name) const {
-    std::map<std::string, double> values;
     const Json* field = find(name);
-    if (field == nullptr) return values;
-    require(field->is_object(), name, "an object of numbers");
-    for (const auto& [key, value] : field->items()) {
-      require(value.is_number() || value.is_null(), name, "an object of numbers");
-      if (value.is_number()) values[key] = value.get<double>();
-    }
-    return values;
+    return field == nullptr ? std::map<std::string, double>{} : numbers_in(*field, name);
+  }
+  [[nodiscard]] std::map<std::string, std::map<std::string, double>> tables(
+      const char* name) const {
+    std::map<std::string, std::map<std::string, double>> tables;
+    const Json* field = find(name);
+    if (field == nullptr) return tables;
+    require(field->is_object(), name, "an object of objects");
+    for (const auto& [key, value] : field->items()) tables[key] = numbers_in(value, name);
+    return tables;
   }
   /// The items of a list as texts; other items as their JSON.
   [[nodiscard]] std::vector<std::string> texts(const char* name) const {
@@ -72,6 +74,16 @@ class Fields {
   }
 
  private:
+  [[nodiscard]] std::map<std::string, double> numbers_in(const Json& field,
+                                                         const char* name) const {
+    std::map<std::string, double> values;
+    require(field.is_object(), name, "an object of numbers");
+    for (const auto& [key, value] : field.items()) {
+      require(value.is_number() || value.is_null(), name, "an object of numbers");
+      if (value.is_number()) values[key] = value.get<double>();
+    }
+    return values;
+  }
   void require(bool holds, const char* name, const char* expected) const {
     TRIB_REQUIRE(
         holds, .what = "report: field cannot be read", .where = str(where_, " ", name),
@@ -142,6 +154,8 @@ Prediction read_prediction(const Fields& line) {
   prediction.images = line.texts("images");
   prediction.cut = line.flag("cut");
   prediction.pictures = line.number("pictures");
+  prediction.references = line.texts("references");
+  prediction.scores = line.numbers("scores");
   return prediction;
 }
 
@@ -156,6 +170,7 @@ Summary read_summary(const Fields& file) {
   summary.accuracy = file.numbers("accuracy");
   summary.blind_accuracy = file.number("blind_accuracy");
   summary.blind_accuracy_by_source = file.numbers("blind_accuracy_by_source");
+  summary.scores = file.tables("scores");
   summary.cut_answers = file.number("cut_answers");
   summary.max_new_tokens = file.number("max_new_tokens");
   summary.epochs = file.number("epochs");

@@ -37,7 +37,9 @@ struct Prediction {
   std::optional<std::string> blind_answer;
   std::vector<std::string> images;  // the pictures that were kept
   bool cut = false;
-  MaybeNumber pictures = {};  // number in the question; null in older runs
+  MaybeNumber pictures = {};                  // number in the question; null in older runs
+  std::vector<std::string> references = {};   // accepted answers; empty in older runs
+  std::map<std::string, double> scores = {};  // by metric
 };
 
 struct RefusedRecord {
@@ -56,6 +58,7 @@ struct Summary {
   MaybeNumber cut_answers, max_new_tokens, epochs;
   std::map<std::string, double> accuracy;
   std::map<std::string, double> blind_accuracy_by_source;
+  std::map<std::string, std::map<std::string, double>> scores;  // by metric, then by source
   std::string stopped;
 };
 

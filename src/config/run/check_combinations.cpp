@@ -71,12 +71,14 @@ void check_run(const RunConfig& config, Checker& check) {
                  .expected = "a directory other than model.path"});
 }
 
-void check_unique(const std::vector<std::string>& modules, const std::string& key, Checker& check) {
+void check_unique(const std::vector<std::string>& names, const std::string& kind,
+                  const std::string& key, Checker& check) {
   std::set<std::string> seen;
-  for (const std::string& name : modules)
-    check.require(
-        seen.insert(name).second, key,
-        {.what = "config: module is listed twice", .found = name, .expected = "each module once"});
+  for (const std::string& name : names)
+    check.require(seen.insert(name).second, key,
+                  {.what = str("config: ", kind, " is listed twice"),
+                   .found = name,
+                   .expected = str("each ", kind, " once")});
 }
 
 void check_model(const RunConfig& config, Checker& check) {
@@ -92,11 +94,11 @@ void check_model(const RunConfig& config, Checker& check) {
                  .found = from_checkpoint ? "model.weights checkpoint, and no model.checkpoint"
                                           : "model.checkpoint, and other model.weights",
                  .expected = "both or none"});
-  check_unique(model.freeze, "model.freeze", check);
+  check_unique(model.freeze, "module", "model.freeze", check);
   std::vector<std::string> words;
   for (const ModuleRecompute& each : model.recompute) words.push_back(word_of(each));
-  check_unique(words, "model.recompute", check);
-  check_unique(model.offload, "model.offload", check);
+  check_unique(words, "module", "model.recompute", check);
+  check_unique(model.offload, "module", "model.offload", check);
   for (const ModuleRecompute& each : model.recompute) {
     const bool twice = level_of(model.recompute, each.module) != each.level ||
                        std::ranges::count(model.offload, each.module) > 0;
@@ -200,6 +202,9 @@ void check_data(const RunConfig& config, Checker& check) {
       .expected = "data.held_out_fraction above 0, or data.sources[].held_out"};
   check.require(holds_out || config.validation.every == 0, "validation.every", nothing_held_out);
   check.require(holds_out || !config.validation.blind, "validation.blind", nothing_held_out);
+  check.require(holds_out || config.validation.metrics.empty(), "validation.metrics",
+                nothing_held_out);
+  check_unique(config.validation.metrics, "metric", "validation.metrics", check);
 }
 
 void check_schedule(const RunConfig& config, Checker& check) {

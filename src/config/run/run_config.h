@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/pipeline_order.h"
@@ -160,6 +162,10 @@ struct ScheduleSection {
   friend bool operator==(const ScheduleSection&, const ScheduleSection&) = default;
 };
 
+/// Scores of answers beside exact match, from 0 to 1.
+inline constexpr std::array<std::string_view, 4> kAnswerScores{"token_f1", "anls", "rouge_l",
+                                                               "vqa_accuracy"};
+
 struct ValidationSection {
   std::int64_t every = 0;  // steps; 0: at the end alone
   std::int64_t samples_per_source = 64;
@@ -167,6 +173,7 @@ struct ValidationSection {
   std::int64_t max_new_tokens = 0;            // of an answer; 0: by the longest held-out one
   std::int64_t stop_after = 0;                // validations without a gain; 0: never
   double min_gain = 0;                        // of the score above the best one
+  std::vector<std::string> metrics;           // names of kAnswerScores, beside exact match
   bool blind = false;                         // also answer with the pixels zeroed, at the end
 
   friend bool operator==(const ValidationSection&, const ValidationSection&) = default;

@@ -293,6 +293,12 @@ std::vector<Key> later_keys() {
           {.path = "validation.min_gain",
            .meaning = "With `validation.stop_after`: a smaller gain over the best score is none.",
            .range = {0, 1e6}}),
+      key<&R::validation, &ValidationSection::metrics>(
+          {.path = "validation.metrics",
+           .meaning = "Scores of answers beside exact match, each the mean over the samples: word "
+                      "overlap (SQuAD), edit distance (DocVQA), longest common subsequence, and "
+                      "agreement with three annotators (VQAv2).",
+           .choices = {kAnswerScores.begin(), kAnswerScores.end()}}),
       key<&R::validation, &ValidationSection::blind>(
           {.path = "validation.blind",
            .meaning = "At the end, answer a second time with the pixels set to zero."}),

@@ -218,16 +218,11 @@ std::int64_t steps_of_epochs(const config::RunConfig& config, std::int64_t recor
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(samples / batch)));
 }
 
-Session open_session(const config::RunConfig& config, const Ranks& ranks,
-                     const std::string& quarantine_path,
-                     const std::function<void(const std::string&)>& say) {
-  const mesh::Mesh& mesh = ranks.mesh();
-  const auto announce = [&say](const std::string& line) {
-    if (!line.empty()) say(line);
-  };
+/// Everything but times, planner, data, model and optimizer.
+Session begin_session(const config::RunConfig& config, const Ranks& ranks) {
   Session session;
   session.config = config;
-  session.mesh = &mesh;
+  session.mesh = &ranks.mesh();
   session.health = ranks.health.get();
   session.drill = ranks.drill.get();
   session.device = mesh::open_device(config.run.device, ranks.launch.local_rank);
@@ -240,14 +235,25 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   session.encoder = data::make_encoder(config, session.model_config, *session.tokenizer,
                                        resize_picture, frame_samples);
   session.plan = ranks.plan;
-  const model::ModelLayout layouts = lay_out(config, ranks.plan, ranks.meshes);
   session.lanes = lanes_of_run(ranks.plan, ranks.meshes);
+  session.router =
+      std::make_unique<SampleRouter>(session.lanes, ranks.meshes, config.batch.global_samples);
+  return session;
+}
+
+Session open_session(const config::RunConfig& config, const Ranks& ranks,
+                     const std::string& quarantine_path,
+                     const std::function<void(const std::string&)>& say) {
+  const mesh::Mesh& mesh = ranks.mesh();
+  const auto announce = [&say](const std::string& line) {
+    if (!line.empty()) say(line);
+  };
+  Session session = begin_session(config, ranks);
+  const model::ModelLayout layouts = lay_out(config, ranks.plan, ranks.meshes);
   if (!config.batch.costs.empty())
     session.times = std::make_shared<const MeasuredTimes>(
         config, session.plan, session.mesh->world().size(), at::get_num_threads());
   session.planner = make_planner(session);
-  session.router =
-      std::make_unique<SampleRouter>(session.lanes, ranks.meshes, config.batch.global_samples);
   announce(announce_data(config.data));
   session.loader = std::make_unique<data::Loader>(
       data::LoaderOptions{.data = config.data,
@@ -279,6 +285,19 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
         config::adapter_shares(config.model, model::list_linear_maps(session.model_config));
   session.optimizer = make_optimizer(config.optimizer, session.model->units());
   session.identity = identify(session);
+  return session;
+}
+
+Session open_evaluation(const config::RunConfig& config, const Ranks& ranks,
+                        const std::function<void(model::Model&)>& load) {
+  Session session = begin_session(config, ranks);
+  session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
+  const LoadSection loading(session.health);
+  session.model =
+      model::make_model(session.model_config, lay_out(config, ranks.plan, ranks.meshes));
+  for (const auto& unit : session.model->units())
+    unit->materialize(session.device, dtype_of(config.model, session.device), /*trainable=*/false);
+  load(*session.model);
   return session;
 }
 

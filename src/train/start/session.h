@@ -78,4 +78,11 @@ struct Session {
     const config::RunConfig& config, const Ranks& ranks, const std::string& quarantine_path,
     const std::function<void(const std::string&)>& say = [](const std::string&) {});
 
+/// Opens what it takes to answer questions of `data.sources[].held_out`: no loader of training
+/// samples, no optimizer. `load` fills the model, whose parameters lie on their device already.
+///
+/// errors: as open_session
+[[nodiscard]] Session open_evaluation(const config::RunConfig& config, const Ranks& ranks,
+                                      const std::function<void(model::Model&)>& load);
+
 }  // namespace tributary::train

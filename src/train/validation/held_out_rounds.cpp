@@ -25,6 +25,7 @@ Json facts_of(const Question& question) {
           {"prompt", question.held_out.prompt},
           {"question", question.held_out.question},
           {"answer", question.held_out.answer},
+          {"references", question.held_out.references},
           {"pictures", std::move(sizes)}};
 }
 
@@ -37,6 +38,7 @@ std::vector<Question> take_questions(std::string_view message) {
     question.held_out.prompt = facts.at("prompt").get<std::vector<std::int32_t>>();
     question.held_out.question = facts.at("question").get<std::string>();
     question.held_out.answer = facts.at("answer").get<std::string>();
+    question.held_out.references = facts.at("references").get<std::vector<std::string>>();
     for (const Json& size : facts.at("pictures"))
       question.picture_sizes.push_back(
           {.height = size.at(0).get<std::int64_t>(), .width = size.at(1).get<std::int64_t>()});

@@ -11,6 +11,7 @@
 #include "train/executor/collate.h"
 #include "train/executor/gradients.h"
 #include "train/validation/held_out_rounds.h"
+#include "train/validation/score/answer_scores.h"
 
 namespace tributary::train {
 namespace {
@@ -56,32 +57,50 @@ std::int64_t find_max_new_tokens(const Session& session, const ValidationOptions
   std::int64_t longest = 0;
   for (int source = 0; source < std::ssize(session.sources); ++source) {
     for (std::int64_t i = 0; i < samples_asked(session, options, source); ++i) {
-      const Result<std::string> answer = session.held_out->answer(source, i);
-      if (!answer) continue;  // refused, and counted, when it is loaded
-      longest = std::max(longest, std::ssize(session.tokenizer->encode(trim(answer.value()),
-                                                                       data::SpecialText::kPlain)));
+      const Result<std::vector<std::string>> answers = session.held_out->answers(source, i);
+      if (!answers) continue;  // refused, and counted, when it is loaded
+      for (const std::string& answer : answers.value())
+        longest = std::max(longest, std::ssize(session.tokenizer->encode(
+                                        trim(answer), data::SpecialText::kPlain)));
     }
   }
   return std::min(longest + std::max<std::int64_t>(8, longest / 4), kMostAnswerTokens);
 }
 
+/// How the questions of this replica are answered. Questions sample by their places in the data, so
+/// that answers do not depend on the number of replicas.
+model::Decoding decode_as(const Session& session, const ValidationOptions& options,
+                          const std::vector<Question>& questions, std::int64_t max_new_tokens) {
+  constexpr int kSourceBits = 40;
+  model::Decoding decoding{
+      .max_new_tokens = max_new_tokens,
+      .stop_tokens = {data::ChatTemplate(*session.tokenizer, {}).end_of_turn()},
+      .temperature = options.temperature,
+      .top_p = options.top_p,
+      .seed = options.seed};
+  for (const Question& question : questions)
+    decoding.streams.push_back(
+        static_cast<std::uint64_t>(question.position) +
+        (static_cast<std::uint64_t>(question.held_out.sample.source) << kSourceBits));
+  return decoding;
+}
+
 struct Answer {
   std::string text;
+  std::int64_t tokens = 0;
   bool cut = false;
 };
 
 /// shape: one answer a prompt of this replica
 std::vector<Answer> answer_prompts(const Session& session, const model::PackedBatch& prompts,
-                                   std::int64_t max_new_tokens) {
-  const auto decoded =
-      model::generate(*session.model, prompts,
-                      {.max_new_tokens = max_new_tokens,
-                       .stop_tokens = {data::ChatTemplate(*session.tokenizer, {}).end_of_turn()}});
+                                   const model::Decoding& decoding) {
+  const auto decoded = model::generate(*session.model, prompts, decoding);
   std::vector<Answer> answers;
   for (const std::vector<std::int64_t>& answer : decoded) {
     const std::vector<data::TokenId> ids(answer.begin(), answer.end());
     answers.push_back({.text = trim(session.tokenizer->decode(ids, data::SpecialTokens::kSkip)),
-                       .cut = std::ssize(answer) == max_new_tokens});
+                       .tokens = std::ssize(answer),
+                       .cut = std::ssize(answer) == decoding.max_new_tokens});
   }
   return answers;
 }
@@ -100,9 +119,17 @@ std::string write_scored(const std::vector<Scored>& scored) {
     Json sizes = Json::array();
     for (const data::PictureSize& size : one.picture_sizes)
       sizes.push_back({size.height, size.width});
-    Json facts{{"position", one.position},        {"question", prediction.question},
-               {"expected", prediction.expected}, {"answer", prediction.answer},
-               {"cut", prediction.cut},           {"pictures", std::move(sizes)}};
+    Json facts{{"position", one.position},
+               {"key", prediction.key},
+               {"question", prediction.question},
+               {"expected", prediction.expected},
+               {"references", prediction.references},
+               {"answer", prediction.answer},
+               {"scores", prediction.scores},
+               {"prompt_tokens", prediction.prompt_tokens},
+               {"answer_tokens", prediction.answer_tokens},
+               {"cut", prediction.cut},
+               {"pictures", std::move(sizes)}};
     if (prediction.blind_answer) facts["blind"] = *prediction.blind_answer;
     data::append_facts(message, facts);
   }
@@ -115,9 +142,14 @@ void take_scored(std::string_view message, int source, std::vector<Scored>& scor
     Scored& one = scored.emplace_back();
     one.position = facts.at("position").get<std::int64_t>();
     one.prediction.source = source;
+    one.prediction.key = facts.at("key").get<std::string>();
     one.prediction.question = facts.at("question").get<std::string>();
     one.prediction.expected = facts.at("expected").get<std::string>();
+    one.prediction.references = facts.at("references").get<std::vector<std::string>>();
     one.prediction.answer = facts.at("answer").get<std::string>();
+    one.prediction.scores = facts.at("scores").get<std::vector<double>>();
+    one.prediction.prompt_tokens = facts.at("prompt_tokens").get<std::int64_t>();
+    one.prediction.answer_tokens = facts.at("answer_tokens").get<std::int64_t>();
     one.prediction.cut = facts.at("cut").get<bool>();
     if (facts.contains("blind")) one.prediction.blind_answer = facts.at("blind").get<std::string>();
     for (const Json& size : facts.at("pictures"))
@@ -195,6 +227,26 @@ void zero_pixels(model::PackedBatch& batch, ForwardMedia& media) {
     if (own.rows.defined()) own.rows.zero_();
 }
 
+/// The prediction for a question, without the answer of a blind model.
+Prediction predict(const Question& question, const Answer& answer,
+                   const std::vector<std::string>& metrics) {
+  const data::HeldOutSample& held_out = question.held_out;
+  Prediction prediction;
+  prediction.source = held_out.sample.source;
+  prediction.key = held_out.sample.key;
+  prediction.question = held_out.question;
+  prediction.expected = trim(held_out.answer);
+  for (const std::string& reference : held_out.references)
+    prediction.references.push_back(trim(reference));
+  prediction.answer = answer.text;
+  prediction.prompt_tokens = std::ssize(held_out.prompt);
+  prediction.answer_tokens = answer.tokens;
+  prediction.cut = answer.cut;
+  for (const std::string& metric : metrics)
+    prediction.scores.push_back(score_answer(metric, prediction.answer, prediction.references));
+  return prediction;
+}
+
 /// Scores and answers the questions of this rank's replica.
 std::vector<Scored> score_pack(const Session& session, const ValidationOptions& options,
                                RoundPart& part, ValidationResult& result) {
@@ -202,11 +254,12 @@ std::vector<Scored> score_pack(const Session& session, const ValidationOptions& 
   add_losses(session, part, result.loss);
   Microbatch prompts = collate_prompts(session, questions);
   prompts.batch.encode_apart = encode_apart(*session.model, session.lanes, part.media);
-  const std::vector<Answer> answers = answer_prompts(session, prompts.batch, result.max_new_tokens);
+  const model::Decoding decoding = decode_as(session, options, questions, result.max_new_tokens);
+  const std::vector<Answer> answers = answer_prompts(session, prompts.batch, decoding);
   std::vector<Answer> blind_answers;
   if (options.blind) {
     zero_pixels(prompts.batch, part.media);
-    blind_answers = answer_prompts(session, prompts.batch, result.max_new_tokens);
+    blind_answers = answer_prompts(session, prompts.batch, decoding);
   }
   std::vector<Scored> scored(questions.size());
   for (std::size_t i = 0; i < questions.size(); ++i) {
@@ -214,11 +267,7 @@ std::vector<Scored> score_pack(const Session& session, const ValidationOptions& 
     Scored& one = scored[i];
     one.position = question.position;
     one.picture_sizes = question.picture_sizes;
-    one.prediction.source = question.held_out.sample.source;
-    one.prediction.question = question.held_out.question;
-    one.prediction.expected = trim(question.held_out.answer);
-    one.prediction.answer = answers[i].text;
-    one.prediction.cut = answers[i].cut;
+    one.prediction = predict(question, answers[i], result.metrics);
     if (options.blind) one.prediction.blind_answer = blind_answers[i].text;
   }
   return scored;
@@ -251,6 +300,7 @@ ValidationResult validate(const Session& session, const ValidationOptions& optio
   const parallel::Layout& layout = session.model->layout();
   ValidationResult result;
   result.loss.resize(session.sources.size());
+  result.metrics = session.config.validation.metrics;
   result.max_new_tokens = find_max_new_tokens(session, options);
   PictureBudget budget(options, session.sources.size());
   const int sources = static_cast<int>(session.sources.size());

@@ -13,13 +13,17 @@ struct ValidationOptions {
   bool blind = false;
   std::int64_t pictures_per_source = 0;        // first predictions that keep their pictures
   std::int64_t wrong_pictures_per_source = 0;  // wrong ones that do, the first among them
-  std::function<bool()> should_stop = {};      // asked before each round; empty: never
+  double temperature = 0;                      // of answers; 0: greedy
+  double top_p = 1;
+  std::uint64_t seed = 0;
+  std::function<bool()> should_stop = {};  // asked before each round; empty: never
 };
 
-/// Scores every held-out sample by its loss and by greedy generation after its prompt. An answer
-/// is right when its text, without white space at both ends, equals the expected one. It may have
-/// validation.max_new_tokens tokens; where that is 0, a quarter and at least 8 more than the
-/// longest expected answer of all that is asked, and at most 1024.
+/// Scores every held-out sample by its loss and by generation after its prompt. An answer is right
+/// when its text, without white space at both ends, equals one of the references; the scores of
+/// validation.metrics come beside that. It may have validation.max_new_tokens tokens; where that is
+/// 0, a quarter and at least 8 more than the longest expected answer of all that is asked, and at
+/// most 1024.
 ///
 /// Samples are dispatched to the replicas in rounds (held_out_rounds.h). One that its reader cannot
 /// read counts as refused on all ranks.

@@ -48,6 +48,51 @@ double ValidationResult::blind_accuracy(int source) const {
   return share(right, count(source));
 }
 
+double ValidationResult::mean_score(std::size_t metric, int source) const {
+  double sum = 0;
+  std::int64_t scored = 0;
+  for (const Prediction& prediction : predictions) {
+    if (source >= 0 && prediction.source != source) continue;
+    sum += prediction.scores.at(metric);
+    ++scored;
+  }
+  return scored == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(scored);
+}
+
+Json scores_json(const ValidationResult& result, const std::vector<std::string>& sources) {
+  Json scores = Json::object();
+  for (std::size_t metric = 0; metric < result.metrics.size(); ++metric) {
+    Json& by_source = scores[result.metrics[metric]] = Json::object();
+    if (!result.predictions.empty()) by_source["overall"] = result.mean_score(metric);
+    for (std::size_t i = 0; i < sources.size(); ++i)
+      if (const int source = static_cast<int>(i); result.count(source) > 0)
+        by_source[sources[i]] = result.mean_score(metric, source);
+  }
+  return scores;
+}
+
+Json prediction_json(const ValidationResult& result, const Prediction& prediction,
+                     const std::vector<std::string>& sources) {
+  Json line{{"source", sources.at(static_cast<std::size_t>(prediction.source))},
+            {"key", prediction.key},
+            {"question", prediction.question},
+            {"answer", prediction.answer},
+            {"expected", prediction.expected},
+            {"references", prediction.references},
+            {"correct", prediction.correct()},
+            {"cut", prediction.cut},
+            {"prompt_tokens", prediction.prompt_tokens},
+            {"answer_tokens", prediction.answer_tokens},
+            {"pictures", prediction.picture_count}};
+  for (std::size_t metric = 0; metric < result.metrics.size(); ++metric)
+    line["scores"][result.metrics[metric]] = prediction.scores.at(metric);
+  if (prediction.blind_answer) {
+    line["blind_answer"] = *prediction.blind_answer;
+    line["blind_correct"] = prediction.blind_correct();
+  }
+  return line;
+}
+
 Json to_json(const ValidationResult& result, std::int64_t step,
              const std::vector<std::string>& sources) {
   const auto finite = [](double value) {
@@ -69,6 +114,7 @@ Json to_json(const ValidationResult& result, std::int64_t step,
     line["accuracy"][sources[i]] = result.accuracy(source);
     line["samples"][sources[i]] = result.count(source);
   }
+  if (!result.metrics.empty()) line["scores"] = scores_json(result, sources);
   return line;
 }
 
@@ -81,6 +127,10 @@ std::string describe(const ValidationResult& result) {
   std::snprintf(line.data(), line.size(), "loss %.4f, exact match %.1f %% of %zu",
                 result.mean_loss(), 100 * result.accuracy(), result.predictions.size());
   std::string text = line.data();
+  for (std::size_t metric = 0; metric < result.metrics.size(); ++metric) {
+    std::snprintf(line.data(), line.size(), " %.3f", result.mean_score(metric));
+    text += str(", ", result.metrics[metric], line.data());
+  }
   if (result.refused > 0) text += str("; ", result.refused, " bad ones left out");
   if (result.count_cut() > 0)
     text +=
@@ -93,6 +143,7 @@ std::string draw_table(const ValidationResult& result, const std::vector<std::st
   std::size_t width = std::string("overall").size();
   for (const std::string& source : sources) width = std::max(width, source.size());
   const bool blind = !result.predictions.empty() && result.predictions.front().blind_answer;
+  constexpr int kScoreWidth = 12;  // of the longest name
   std::string table;
   const auto add = [&](const std::string& name, int source) {
     std::array<char, 200> line{};
@@ -104,10 +155,18 @@ std::string draw_table(const ValidationResult& result, const std::vector<std::st
       std::snprintf(line.data(), line.size(), "  %9.1f %%", 100 * result.blind_accuracy(source));
       table += line.data();
     }
+    for (std::size_t metric = 0; metric < result.metrics.size(); ++metric) {
+      std::snprintf(line.data(), line.size(), "  %*.3f", kScoreWidth,
+                    result.mean_score(metric, source));
+      table += line.data();
+    }
     table += "\n";
   };
   table += std::string("source") + std::string(width - 4, ' ') + "samples  exact match" +
-           (blind ? "  without pixels" : "") + "\n";
+           (blind ? "  without pixels" : "");
+  for (const std::string& metric : result.metrics)
+    table += str("  ", std::string(kScoreWidth - metric.size(), ' '), metric);
+  table += "\n";
   for (std::size_t i = 0; i < sources.size(); ++i)
     if (result.count(static_cast<int>(i)) > 0) add(sources[i], static_cast<int>(i));
   add("overall", -1);
