@@ -59,7 +59,7 @@ std::vector<bool> find_alone(const std::map<std::string, at::Tensor>& inputs, st
 }
 
 /// The images of LLaVA-OneVision, of which shorter ones have tiles of padding behind them.
-EncoderInput read_pictures(const config::VisionConfig& vision,
+EncoderInput read_media(const config::VisionConfig& vision,
                            const std::map<std::string, at::Tensor>& inputs,
                            const at::Tensor& pixels) {
   const std::string name = "image_sizes";
@@ -110,7 +110,7 @@ std::map<Modality, EncoderInput> read_tiles(const config::VisionConfig& vision,
   if (clips != nullptr) media[Modality::kVideo] = read_clips(vision, *clips);
   if (images == nullptr) return media;
   if (!vision.clips_are_pictures()) {
-    media[Modality::kImage] = read_pictures(vision, inputs, *images);
+    media[Modality::kImage] = read_media(vision, inputs, *images);
     return media;
   }
   const std::int64_t side = vision.tile_side();

@@ -86,7 +86,7 @@ optimizer: {{learning_rate: 0.01}}
         self.train_tiny_run()
         narrow = self.path("narrow")
         subprocess.run([STORE_IN_BF16, self.path("run"), narrow], check=True)
-        note = "generate: weights of {} are BF16; the CPU computes them in F32\n"
+        note = "weights of {} are BF16; the CPU computes them in F32\n"
         from_run = self.answer(narrow, note.format(f"{narrow}/checkpoints/step-3"))
         code, _, error = self.run_verb("checkpoint", "export", narrow,
                                        "-o", self.path("exported"))

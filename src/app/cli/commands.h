@@ -7,6 +7,7 @@ namespace tributary::app {
 // One function per verb, in `<verb>_command.cpp` or the file of its group, for all_commands.cpp.
 Run declare_balance(Verb& verb);
 Run declare_calibrate(Verb& verb);
+Run declare_chat(Verb& verb);
 Run declare_checkpoint_export(Verb& verb);
 Run declare_checkpoint_inspect(Verb& verb);
 Run declare_checkpoint_verify(Verb& verb);
@@ -15,6 +16,7 @@ Run declare_config(Verb& verb);
 Run declare_data_inspect(Verb& verb);
 Run declare_data_make_demo(Verb& verb);
 Run declare_doctor(Verb& verb);
+Run declare_evaluate(Verb& verb);
 Run declare_forward(Verb& verb);
 Run declare_generate(Verb& verb);
 Run declare_launch(Verb& verb);

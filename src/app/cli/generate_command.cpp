@@ -1,30 +1,56 @@
+#include <iostream>
+
+#include "app/chat/read_media.h"
+#include "app/cli/answer_options.h"
 #include "app/cli/commands.h"
 #include "app/engine/engine.h"
-#include "config/run/run_config.h"
+#include "core/error.h"
 
 namespace tributary::app {
+namespace {
+
+struct GenerateArguments {
+  AnswerOptions answer{.model = {}, .max_new_tokens = 64};
+  std::vector<std::string> images;
+  std::vector<std::string> sounds;
+  std::string prompt;
+};
+
+/// The images, the sounds and then the text, as one user turn.
+ExitCode generate(const GenerateArguments& given) {
+  TRIB_REQUIRE(!given.prompt.empty(), .what = "app: the prompt is empty", .where = "--prompt");
+  check(given.answer, /*least_new_tokens=*/1);
+  const Engine& engine = load_engine(engine_for(given.answer.model.device));
+  const std::unique_ptr<ChatModel> model = engine.open_chat_model(given.answer.model);
+  if (!given.images.empty()) require_vision(*model, given.answer.model.path, given.images.size());
+  if (!given.sounds.empty()) require_hearing(*model, given.answer.model.path, given.sounds.size());
+  ChatRequest request = request_of(given.answer);
+  data::Turn& turn = request.turns.emplace_back();
+  for (const std::string& path : given.images) add_picture(read_picture(path), turn, request);
+  for (const std::string& path : given.sounds) add_sound(read_sound(path), turn, request);
+  turn.parts.emplace_back(given.prompt);
+  (void)model->answer(request, [](std::string_view text) {
+    std::cout << text << std::flush;
+    return true;
+  });
+  std::cout << std::endl;
+  return ExitCode::kDone;
+}
+
+}  // namespace
 
 Run declare_generate(Verb& verb) {
   // Shared with the Run, which outlives this call.
-  const auto options = std::make_shared<GenerateOptions>();
-  verb.positional("MODEL_OR_RUN_DIR", options->model,
-                  "Hugging Face directory, run directory (its newest checkpoint) or checkpoint");
-  verb.option("--image", options->images, "JPEG or PNG file; may be given several times");
-  verb.option("--audio", options->sounds, "WAV, FLAC, Ogg or MP3 file; may be given several times");
-  verb.required("--prompt", options->prompt, "What the user says, after images and sounds");
-  verb.option("--system", options->system,
-              "The system prompt; \"\": none (default: the run's data.system_prompt, that of the "
-              "family for a Hugging Face directory)");
-  verb.option("--max-new-tokens", options->max_new_tokens,
+  const auto given = std::make_shared<GenerateArguments>();
+  declare_model(verb, given->answer);
+  verb.option("--image", given->images, "JPEG or PNG file; may be given several times");
+  verb.option("--audio", given->sounds, "WAV, FLAC, Ogg or MP3 file; may be given several times");
+  verb.required("--prompt", given->prompt, "What the user says, after images and sounds");
+  verb.option("--max-new-tokens", given->answer.max_new_tokens,
               "Longest answer [tokens]; with the prompt at most max_position_embeddings");
-  verb.option("--temperature", options->temperature, "0: greedy; above: sampled");
-  verb.option("--top-p", options->top_p,
-              "Sample from the fewest most probable tokens that have this probability");
-  verb.option("--seed", options->seed, "Of sampling");
-  verb.option("--device", options->device,
-              "cpu, cuda or cuda:N; there weights that are stored as bf16 are computed as bf16");
+  declare_sampling(verb, given->answer);
   verb.example("tributary generate runs/demo --image picture.png --prompt \"What is shown?\"");
-  return [options] { return load_engine(engine_for(options->device)).generate(*options); };
+  return [given] { return generate(*given); };
 }
 
 }  // namespace tributary::app

@@ -39,7 +39,8 @@ extern "C" const tributary::app::Engine* tributary_engine() {
   using namespace tributary::app;
   static const Engine engine{.train = Guarded<run_train>::call,
                              .forward = Guarded<run_forward>::call,
-                             .generate = Guarded<run_generate>::call,
+                             .evaluate = Guarded<run_evaluate>::call,
+                             .open_chat_model = Guarded<open_chat_model>::call,
                              .profile = Guarded<run_profile>::call,
                              .inspect_checkpoint = Guarded<inspect_checkpoint>::call,
                              .verify_checkpoint = Guarded<verify_checkpoint>::call,

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "app/engine/chat_model.h"
+#include "config/run/run_config.h"
 #include "core/exit_code.h"
 
 namespace tributary::app {
@@ -32,16 +35,20 @@ struct ForwardOptions {
   std::string device = "cpu";  // as run.device
 };
 
-struct GenerateOptions {
-  std::string model;  // Hugging Face directory or run directory
-  std::vector<std::string> images;
-  std::vector<std::string> sounds;
-  std::string prompt;
-  std::optional<std::string> system;  // empty: no system turn; null: that of the run
-  std::int64_t max_new_tokens = 64;
-  double temperature = 0;  // 0: greedy
+struct EvaluateOptions {
+  std::string model;                    // Hugging Face directory, run or checkpoint
+  config::SourceSection data;           // how to read the records
+  std::string output;                   // JSONL: one record a line
+  std::string summary;                  // JSON: the metrics
+  std::vector<std::string> metrics;     // names of config::kAnswerScores
+  std::optional<std::string> system;    // empty: no system turn; null: that of the run
+  std::int64_t limit = 0;               // records, the first ones; 0: all
+  std::int64_t max_new_tokens = 0;      // 0: by the longest reference
+  std::int64_t capacity_tokens = 4096;  // of prompts that are answered together, on each rank
+  bool blind = false;                   // also answer with the pixels set to zero
+  double temperature = 0;               // 0: greedy
   double top_p = 1;
-  std::int64_t seed = 0;
+  std::uint64_t seed = 0;
   std::string device = "cpu";  // as run.device
 };
 
@@ -80,7 +87,8 @@ struct TrainOutcome {
 struct Engine {
   TrainOutcome (*train)(const TrainOptions&);
   ExitCode (*forward)(const ForwardOptions&);
-  ExitCode (*generate)(const GenerateOptions&);
+  ExitCode (*evaluate)(const EvaluateOptions&);
+  std::unique_ptr<ChatModel> (*open_chat_model)(const ChatModelOptions&);
   ExitCode (*profile)(const ProfileOptions&);
   ExitCode (*inspect_checkpoint)(const CheckpointOptions&);
   ExitCode (*verify_checkpoint)(const CheckpointOptions&);

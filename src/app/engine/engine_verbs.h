@@ -7,7 +7,8 @@ namespace tributary::app {
 // One function per verb, in a file of the same name; engine.cpp puts them into the table.
 TrainOutcome run_train(const TrainOptions& options);
 ExitCode run_forward(const ForwardOptions& options);
-ExitCode run_generate(const GenerateOptions& options);
+ExitCode run_evaluate(const EvaluateOptions& options);
+std::unique_ptr<ChatModel> open_chat_model(const ChatModelOptions& options);
 ExitCode run_profile(const ProfileOptions& options);
 ExitCode inspect_checkpoint(const CheckpointOptions& options);
 ExitCode verify_checkpoint(const CheckpointOptions& options);
