@@ -39,7 +39,7 @@ class Finetune(unittest.TestCase):
 
     def test_every_command_works_as_it_is_written(self):
         commands = blocks("sh").splitlines()
-        self.assertEqual(len(commands), 7)
+        self.assertEqual(len(commands), 8)
         self.assertTrue(commands[0].startswith("hf download Qwen/Qwen2.5-VL"))
         self.assertTrue(commands[0].endswith(MODEL))
         with tempfile.TemporaryDirectory() as name:
@@ -60,6 +60,7 @@ class Finetune(unittest.TestCase):
             self.assertIn("without pixels", outputs["train"])
             answer = outputs["generate"].strip()
             self.assertEqual(answer, "A red cat.")
+            self.assertRegex(outputs["evaluate"], r"overall +\d+ +\d+.\d % +[01]\.\d{3}")
             (folder / "ask.py").write_text(blocks("python"))
             self.assertEqual(self.run_in(folder, [sys.executable, "ask.py"]).strip(), answer)
 

@@ -24,6 +24,8 @@ const std::vector<Command>& all_commands() {
       {"evaluate", Purpose::kLook, "Answer all questions of a data set and score the answers",
        declare_evaluate},
       {"chat", Purpose::kLook, "Talk to a model or to the newest state of a run", declare_chat},
+      {"serve", Purpose::kLook, "Answer chats over HTTP on this machine, as the API of OpenAI",
+       declare_serve},
       {"checkpoint inspect", Purpose::kLook,
        "List what a checkpoint, or a directory of weights, holds", declare_checkpoint_inspect},
       {"checkpoint verify", Purpose::kLook, "Hold every block of a checkpoint against its checksum",

@@ -25,6 +25,7 @@ Run declare_plan(Verb& verb);
 Run declare_predict(Verb& verb);
 Run declare_profile(Verb& verb);
 Run declare_report(Verb& verb);
+Run declare_serve(Verb& verb);
 Run declare_simulate(Verb& verb);
 Run declare_train(Verb& verb);
 

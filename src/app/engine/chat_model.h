@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/decode/sound_file.h"
 #include "data/record/conversation.h"
 #include "data/sample.h"
 
