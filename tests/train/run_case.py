@@ -46,7 +46,8 @@ class BesideStraightRun(RunCase):
         cls.straight = cls.shared / "straight"
         config = tiny_run.write_config(cls.shared / "straight.yaml", cls.shared,
                                        run={"dir": str(cls.straight)},
-                                       validation={"every": 6, "blind": True})
+                                       validation={"every": 6, "blind": True,
+                                                   "metrics": ["token_f1", "anls"]})
         cls.straight_result = tiny_run.train(cls.program, config)
 
     def losses(self, run):

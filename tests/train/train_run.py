@@ -79,6 +79,31 @@ class TrainRun(run_case.BesideStraightRun):
             if prediction["source"] == "words":
                 self.assertEqual(prediction["answer"], prediction["blind_answer"])
 
+    def test_scores_are_means_over_the_predictions(self):
+        line = tiny_run.read_lines(self.straight / "validation.jsonl")[-1]
+        summary = json.loads((self.straight / "summary.json").read_text())
+        predictions = tiny_run.read_lines(self.straight / "predictions.jsonl")
+        self.assertEqual(summary["scores"], line["scores"])
+        self.assertEqual(set(line["scores"]), {"token_f1", "anls"})
+        for name, scores in line["scores"].items():
+            for source in ("colours", "words"):
+                own = [p["scores"][name] for p in predictions if p["source"] == source]
+                self.assertAlmostEqual(scores[source], sum(own) / len(own))
+        self.assertIn("token_f1", self.straight_result.stdout)
+
+    def test_evaluate_answers_as_the_last_validation(self):
+        predictions = tiny_run.read_lines(self.straight / "predictions.jsonl")
+        for source in ("colours", "words"):
+            answers = self.shared / f"{source}.jsonl"
+            subprocess.run([self.program, "evaluate", self.straight,
+                            self.shared / f"data/{source}.held_out.jsonl", "-o", answers,
+                            "--metric", "token_f1", "--metric", "anls", "--max-new-tokens", "4",
+                            "--blind"], check=True, capture_output=True, env=tiny_run.environment())
+            wanted = [p for p in predictions if p["source"] == source]
+            self.assertEqual(
+                [{**line, "source": source} for line in tiny_run.read_lines(answers)],
+                [{key: p[key] for key in p if key not in ("step", "images")} for p in wanted])
+
     def test_environment_says_whether_kernels_are_deterministic(self):
         def recorded(run):
             return json.loads((run / "environment.json").read_text())["deterministic"]
