@@ -24,9 +24,9 @@ at::Tensor find(const Inputs& inputs, const std::string& name) {
 
 void require_known_names(const Inputs& inputs) {
   static const std::vector<std::string> known{
-      "input_ids",      "attention_mask",      "position_ids",   "pixel_values",
-      "image_grid_thw", "pixel_values_videos", "video_grid_thw", "second_per_grid_ts",
-      "labels",         "mm_token_type_ids",   "image_sizes",    "batch_num_images",
+      "input_ids",      "attention_mask",        "position_ids",   "pixel_values",
+      "image_grid_thw", "pixel_values_videos",   "video_grid_thw", "second_per_grid_ts",
+      "labels",         "mm_token_type_ids",     "image_sizes",    "batch_num_images",
       "input_features", "feature_attention_mask"};
   for (const auto& [name, tensor] : inputs) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;

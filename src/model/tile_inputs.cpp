@@ -60,8 +60,7 @@ std::vector<bool> find_alone(const std::map<std::string, at::Tensor>& inputs, st
 
 /// The images of LLaVA-OneVision, of which shorter ones have tiles of padding behind them.
 EncoderInput read_media(const config::VisionConfig& vision,
-                           const std::map<std::string, at::Tensor>& inputs,
-                           const at::Tensor& pixels) {
+                        const std::map<std::string, at::Tensor>& inputs, const at::Tensor& pixels) {
   const std::string name = "image_sizes";
   const at::Tensor* given = tensor_of(inputs, name);
   TRIB_REQUIRE(given != nullptr, .what = "model: pixels and sizes come together",

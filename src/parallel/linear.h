@@ -89,7 +89,7 @@ class JoinedLinear {
   JoinedParameters* weight_;
   JoinedParameters* bias_ = nullptr;
   std::vector<std::optional<Adapter>> adapters_;  // of each map; empty when none has one
-  std::vector<Parameter*> single_biases_ = {};  // where some maps have none: null for those
+  std::vector<Parameter*> single_biases_ = {};    // where some maps have none: null for those
 };
 
 }  // namespace tributary::parallel

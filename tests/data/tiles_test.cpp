@@ -100,7 +100,8 @@ TEST(GridOfClip, HasATileForEachFrame) {
   PreprocessorConfig config;
   config.tiles = tower_of(kIntern);
   EXPECT_EQ(grid_of_clip({30, 90}, 5, config).value(), (Grid{5, 4, 4}));
-  EXPECT_EQ(times_of_clip(std::array{0.0, 0.5, 1.0, 1.5, 2.0}, config).size(), 5) << "each has words of its own";
+  EXPECT_EQ(times_of_clip(std::array{0.0, 0.5, 1.0, 1.5, 2.0}, config).size(), 5)
+      << "each has words of its own";
   config.tiles = tower_of(kSiglip);
   EXPECT_EQ(grid_of_clip({30, 90}, 5, config).value(), (Grid{5, 4, 4}));
   EXPECT_TRUE(times_of_clip(std::array{0.0, 0.5, 1.0, 1.5, 2.0}, config).empty());

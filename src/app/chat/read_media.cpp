@@ -32,8 +32,7 @@ std::vector<std::uint8_t> read_media(const std::string& path, const std::string&
 }  // namespace
 
 ChatPicture read_picture(const std::string& path) {
-  Result<data::Picture> picture =
-      data::decode_picture(read_media(path, "image", "JPEG or PNG"));
+  Result<data::Picture> picture = data::decode_picture(read_media(path, "image", "JPEG or PNG"));
   TRIB_REQUIRE(picture.has_value(), .what = "app: image cannot be decoded", .where = path,
                .found = str(picture.refusal().code, ": ", picture.refusal().reason),
                .expected = "a JPEG or PNG file");

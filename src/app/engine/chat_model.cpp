@@ -88,7 +88,8 @@ class LoadedChatModel final : public ChatModel {
 void LoadedChatModel::load_once() {
   if (model_) return;
   const bool is_bf16 = dtype_on(answerer_, device_.str()) == config::Dtype::kBfloat16;
-  std::unique_ptr<model::Model> model = model::make_model(config_, model::one_rank_layout(answerer_.run.model));
+  std::unique_ptr<model::Model> model =
+      model::make_model(config_, model::one_rank_layout(answerer_.run.model));
   for (const auto& unit : model->units())
     unit->materialize(device_, is_bf16 ? at::kBFloat16 : at::kFloat, /*trainable=*/false);
   load_weights(answerer_, *model);
@@ -98,10 +99,10 @@ void LoadedChatModel::load_once() {
 data::PatchedItem LoadedChatModel::patch(const ChatRequest& request,
                                          const data::MediaReference& medium) const {
   const bool is_sound = medium.modality == Modality::kAudio;
-  TRIB_CHECK(is_sound ? hears() : sees_pictures(), .what = "app: medium that the model cannot take");
+  TRIB_CHECK(is_sound ? hears() : sees_pictures(),
+             .what = "app: medium that the model cannot take");
   const auto index = static_cast<std::size_t>(medium.index);
-  const auto company =
-      request.pictures.size() > 1 ? data::Company::kOthers : data::Company::kAlone;
+  const auto company = request.pictures.size() > 1 ? data::Company::kOthers : data::Company::kAlone;
   Result<data::PatchedItem> item =
       is_sound ? data::frame_sound(request.sounds.at(index).sound, *sounds_, train::frame_samples)
                : data::patch_image(request.pictures.at(index).picture, *preprocessor_,
@@ -140,12 +141,11 @@ model::PackedBatch LoadedChatModel::make_pack(const EncodedRequest& encoded) con
   }
   for (const auto& [modality, own] : rows)
     batch.media[modality].rows = ops::to_device(at::cat(own), device_);
-  batch.position_ids = model::position_ids(
-      config_,
-      {.tokens = tokens,
-       .cu_seqlens = batch.cu_seqlens,
-       .images = batch.media[Modality::kImage].grids},
-      answerer_.run.model.mrope);
+  batch.position_ids = model::position_ids(config_,
+                                           {.tokens = tokens,
+                                            .cu_seqlens = batch.cu_seqlens,
+                                            .images = batch.media[Modality::kImage].grids},
+                                           answerer_.run.model.mrope);
   return batch;
 }
 

@@ -72,7 +72,8 @@ class ChatModel {
   /// errors: Fault::kInput where they do not fit config.json, or are damaged
   virtual void load() = 0;
   /// errors: Fault::kInput when prompt and answer do not fit into the model's context, when a
-  ///         picture or sound does not fit the model, or for a temperature or top_p that is out of range
+  ///         picture or sound does not fit the model, or for a temperature or top_p that is out of
+  ///         range
   /// cost:   the whole chat is computed again for each answer
   virtual ChatReply answer(const ChatRequest& request, const OnText& on_text) = 0;
 };

@@ -16,7 +16,7 @@ namespace tributary::app {
 // Numbers for people.
 [[nodiscard]] std::string show_count(double count);       // 12,345
 [[nodiscard]] std::string show_percent(double fraction);  // 94.1 %
-[[nodiscard]] std::string show_score(double score);        // 0.500
+[[nodiscard]] std::string show_score(double score);       // 0.500
 [[nodiscard]] std::string show_duration(double seconds);  // 4 min 1 s
 [[nodiscard]] std::string show_time(double seconds);      // four digits: 238.7 s, 12.35 ms
 [[nodiscard]] std::string show_bytes(double bytes);       // 1.10 GiB

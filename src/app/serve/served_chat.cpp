@@ -6,7 +6,7 @@
 #include <random>
 #include <string_view>
 
-#include "app/chat/read_pictures.h"
+#include "app/chat/read_media.h"
 #include "core/error.h"
 #include "core/nearest_name.h"
 #include "data/decode/data_url.h"

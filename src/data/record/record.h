@@ -31,7 +31,7 @@ struct Record {
   bool is_document = false;         // the one turn is learned as it stands, without a chat template
   std::vector<std::string> images;  // paths or data URLs; a MediaReference indexes this list
   std::vector<Clip> clips;
-  std::vector<std::string> sounds;     // paths or data URLs
+  std::vector<std::string> sounds;  // paths or data URLs
   // Accepted answers to the last question; empty: the last one.
   std::vector<std::string> references;
   const MediaFiles* folder = nullptr;  // where paths start; null only if all are data URLs

@@ -92,14 +92,14 @@ constexpr RefusedKey kRefusedInImage[] = {
 constexpr std::string_view kReadInRecord[] = {"messages", "conversations", "system", "image",
                                               "images",   "video",         "videos", "fps",
                                               "audio",    "audios",        "answers"};
-constexpr std::string_view kReadInAlpaca[] = {"instruction", "input", "output", "history",
-                                              "system",      "image", "images", "video",
-                                              "videos",      "fps",   "audio",  "audios", "answers"};
+constexpr std::string_view kReadInAlpaca[] = {
+    "instruction", "input",  "output", "history", "system", "image",  "images",
+    "video",       "videos", "fps",    "audio",   "audios", "answers"};
 constexpr std::string_view kReadInQuery[] = {
     "query", "prompt", "question", "response", "answer", "history", "system", "completion",
     "image", "images", "video",    "videos",   "fps",    "audio",   "audios", "answers"};
 constexpr std::string_view kReadInCaption[] = {"image", "images", "file_name", "caption",
-                                               "text",  "label",  "system",  "answers"};
+                                               "text",  "label",  "system",    "answers"};
 constexpr std::string_view kReadInDocument[] = {"text",       "texts", "images", "text_list",
                                                 "image_info", "image", "video",  "videos",
                                                 "fps",        "audio", "audios"};

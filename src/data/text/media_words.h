@@ -28,7 +28,8 @@ struct MediaPiece {
 /// Qwen-VL writes <|vision_start|><|image_pad|><|vision_end|>, and in front of each step with a
 /// time
 /// `<0.2 seconds>`; InternVL <img><IMG_CONTEXT></img> and a newline, of a clip `Frame1: ` in front
-/// of each frame and a newline behind it; LLaVA-OneVision <image> or <video> and a newline. Sounds are
+/// of each frame and a newline behind it; LLaVA-OneVision <image> or <video> and a newline. Sounds
+/// are
 /// <|audio_bos|><|AUDIO|><|audio_eos|>.
 [[nodiscard]] std::vector<MediaPiece> write_media(MediaForm form, Modality modality,
                                                   std::span<const double> times);

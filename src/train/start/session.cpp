@@ -198,7 +198,8 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
       model::load_weights(*model, config.model.path, on_progress);
       break;
     case config::Weights::kCheckpoint:
-      (void)load_model(find_checkpoint(config.model.checkpoint), list_parameters(*model, /*with_adapters=*/false));
+      (void)load_model(find_checkpoint(config.model.checkpoint),
+                       list_parameters(*model, /*with_adapters=*/false));
       break;
     case config::Weights::kRandom:
       model::initialize(*model, config.run.seed, on_progress);
