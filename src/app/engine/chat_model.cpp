@@ -102,7 +102,7 @@ data::PatchedItem LoadedChatModel::patch(const ChatRequest& request,
   TRIB_CHECK(is_sound ? hears() : sees_pictures(),
              .what = "app: medium that the model cannot take");
   const auto index = static_cast<std::size_t>(medium.index);
-  const auto company = request.pictures.size() > 1 ? data::Company::kOthers : data::Company::kAlone;
+  const data::Company company = data::company_of(request.pictures.size());
   Result<data::PatchedItem> item =
       is_sound ? data::frame_sound(request.sounds.at(index).sound, *sounds_, train::frame_samples)
                : data::patch_image(request.pictures.at(index).picture, *preprocessor_,

@@ -29,10 +29,6 @@ std::string text_of(const Turn& turn) {
   return text;
 }
 
-Company company_of(const Record& record) {
-  return record.images.size() > 1 ? Company::kOthers : Company::kAlone;
-}
-
 /// The turn of the last answer that counts in the loss.
 std::size_t find_answer(const std::vector<Turn>& turns) {
   for (std::size_t i = turns.size(); i-- > 0;)
@@ -125,7 +121,7 @@ Result<Grid> QwenEncoder::measure(const Record& record, MediaReference medium) c
   if (medium.modality == Modality::kImage) {
     const auto size = measure_picture(record, record.images[index]);
     if (!size) return size.refusal();
-    return grid_of_image(size.value(), *encoding_.pictures, company_of(record));
+    return grid_of_image(size.value(), *encoding_.pictures, company_of(record.images.size()));
   }
   const Result<ClipFrames> frames = measure_clip(record, record.clips[index], *encoding_.pictures);
   if (!frames) return frames.refusal();
@@ -143,8 +139,8 @@ Result<PatchedItem> QwenEncoder::patch(const Record& record, MediaReference medi
   if (medium.modality == Modality::kImage) {
     Result<Picture> picture = decode_named_picture(record, record.images[index]);
     if (!picture) return picture.refusal();
-    auto item =
-        patch_image(picture.value(), *encoding_.pictures, encoding_.resize, company_of(record));
+    auto item = patch_image(picture.value(), *encoding_.pictures, encoding_.resize,
+                            company_of(record.images.size()));
     if (keep != nullptr) keep->push_back(std::move(picture).value());
     return item;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,9 @@ struct TileLimits {
 
 /// Whether a picture is the only one of its sample.
 enum class Company { kAlone, kOthers };
+[[nodiscard]] inline Company company_of(std::size_t pictures) {
+  return pictures > 1 ? Company::kOthers : Company::kAlone;
+}
 
 /// The settings of the image processor of a model. Where the clips of a Qwen-VL model have limits
 /// as a whole, the text in front of each step says its time.

@@ -54,9 +54,9 @@ EncoderBlock::EncoderBlock(const BlockStyle& style, const std::string& prefix, p
 
 void EncoderBlock::declare_qkv(const BlockStyle& style, const std::string& prefix) {
   const parallel::Heads heads{style.heads, style.head_width()};
-  LinearShape shape =
-      shape_of(style, style.width, 3 * style.width, Cut::kColumns, {heads.count, heads.width, 3});
+  LinearShape shape = shape_of(style, style.width, 3 * style.width, Cut::kColumns);
   if (style.qkv.size() == 1) {
+    shape.heads = {heads.count, heads.width, 3};
     qkv_.emplace(unit_, prefix + style.qkv.front(), shape);
   } else {
     if (!style.qkv_bias) shape.bias = Bias::kNone;
