@@ -192,7 +192,7 @@ TEST(ApplyPlan, NamesEverythingThatCannotBeRun) {
                                     {"from": "projector", "to": "backbone"},
                                     {"from": "sonar", "to": "backbone"}]})"),
               HasSubstr("modules.sonar.placement; found: a module of no known model; expected: "
-                        "vision, audio, projector, backbone"));
+                        "vision, audio, projector, audio_projector, backbone"));
   EXPECT_THAT(refused(R"({"modules": {"vision": {"placement": "sliced", "share_percent": 50},
                                       "backbone": {"placement": "sliced", "share_percent": 50}}})"),
               AllOf(HasSubstr("modules.vision.share_percent"),

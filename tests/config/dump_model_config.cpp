@@ -56,6 +56,7 @@ Json to_json(const AudioConfig& a) {
           {"output_width", a.output_width},
           {"mel_bins", a.mel_bins},
           {"positions", a.positions},
+          {"chunk", a.chunk},
           {"initializer_range", a.initializer_range}};
 }
 

@@ -71,6 +71,7 @@ CLASSES = {
     "qwen3_vl": transformers.Qwen3VLForConditionalGeneration,
     "internvl": transformers.InternVLForConditionalGeneration,
     "qwen2_audio": transformers.Qwen2AudioForConditionalGeneration,
+    "qwen2_5_omni_thinker": transformers.Qwen2_5OmniThinkerForConditionalGeneration,
 }
 
 
@@ -85,6 +86,27 @@ def random_audio(rng):
     return transformers.Qwen2AudioConfig(
         text_config=text, audio_config=audio,
         audio_token_index=rng.randrange(text["vocab_size"])), None
+
+
+def random_omni(rng):
+    text = random_theta(rng, random_decoder(rng))
+    tied = text.pop("tie_word_embeddings")
+    half_head = text["hidden_size"] // text["num_attention_heads"] // 2
+    time = rng.randrange(1, half_head - 1)
+    text["rope_scaling"] = {"rope_type": "default",
+                            "mrope_section": [time, 1, half_head - time - 1]}
+    vision = random_tower(rng, "qwen2_5_vl", text["hidden_size"])
+    vision.pop("tokens_per_second", None)
+    heads = rng.choice([1, 2])
+    audio = {"d_model": 16 * heads, "encoder_attention_heads": heads,
+             "encoder_layers": rng.randrange(1, 4), "encoder_ffn_dim": rng.randrange(16, 100),
+             "num_mel_bins": rng.choice([8, 80]), "output_dim": text["hidden_size"],
+             "n_window": rng.choice([5, 100])}
+    image, video, sound = rng.sample(range(text["vocab_size"]), 3)
+    return transformers.Qwen2_5OmniThinkerConfig(
+        text_config=text, vision_config=vision, audio_config=audio, tie_word_embeddings=tied,
+        image_token_index=image, video_token_index=video, audio_token_index=sound,
+        position_id_per_seconds=rng.choice([13, 25])), None
 
 
 def random_tower(rng, family, out_width):
@@ -193,7 +215,8 @@ def expected_of(config):
             "max_positions": text.max_position_embeddings,
             "rope_theta": rope["rope_theta"],
             "norm_epsilon": text.rms_norm_eps,
-            "qkv_bias": text.model_type in ("qwen2", "qwen2_vl_text", "qwen2_5_vl_text"),
+            "qkv_bias": text.model_type in ("qwen2", "qwen2_vl_text", "qwen2_5_vl_text",
+                                             "qwen2_5_omni_text"),
             "qk_norm": text.model_type in ("qwen3", "qwen3_vl_text"),
             "tied_head": family != "qwen2_audio" and config.tie_word_embeddings,
             "mrope_section": rope.get("mrope_section", []),
@@ -207,9 +230,10 @@ def expected_of(config):
         expected["vision"] = expected_of_tiles(config)
     elif hasattr(config, "vision_config"):
         vision = config.vision_config
-        first, second = family == "qwen2_vl", family == "qwen2_5_vl"
-        expected["tokens"] = [config.image_token_id, config.video_token_id,
-                              config.vision_start_token_id, config.vision_end_token_id, -1]
+        omni = family == "qwen2_5_omni_thinker"
+        first, second = family == "qwen2_vl", family == "qwen2_5_vl" or omni
+        ends = [-1, -1] if omni else [config.vision_start_token_id, config.vision_end_token_id]
+        expected["tokens"] = [config.image_token_id, config.video_token_id, *ends, -1]
         expected["vision"] = {
             "layers": vision.depth,
             "width": vision.embed_dim if first else vision.hidden_size,
@@ -225,17 +249,19 @@ def expected_of(config):
             "full_attention_layers": list(vision.fullatt_block_indexes) if second else [],
             "deepstack_layers": list(getattr(vision, "deepstack_visual_indexes", [])),
             "positions_side": round(getattr(vision, "num_position_embeddings", 0) ** 0.5),
-            "tokens_per_second": vision.tokens_per_second if second else 2,
+            "tokens_per_second": (config.position_id_per_seconds if omni else
+                                  vision.tokens_per_second if second else 2),
             "initializer_range": vision.initializer_range,
         }
     if hasattr(config, "audio_config"):
         audio = config.audio_config
-        expected["tokens"] = [-1] * 4 + [config.audio_token_id]
+        expected["tokens"][4] = config.audio_token_id
         expected["audio"] = {
             "layers": audio.encoder_layers, "width": audio.d_model,
             "heads": audio.encoder_attention_heads, "mlp_width": audio.encoder_ffn_dim,
             "output_width": text.hidden_size, "mel_bins": audio.num_mel_bins,
-            "positions": audio.max_source_positions,
+            "positions": 15000 if hasattr(audio, "n_window") else audio.max_source_positions,
+            "chunk": 2 * getattr(audio, "n_window", 0),
             "initializer_range": audio.initializer_range}
     return expected
 
@@ -254,6 +280,7 @@ def write_cases(root):
             random_vision(rng, "qwen3_vl"),
             random_internvl(rng),
             random_audio(rng),
+            random_omni(rng),
         ):
             directory = root / f"{config.model_type}-{seed}"
             config.save_pretrained(directory)

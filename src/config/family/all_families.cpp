@@ -23,6 +23,8 @@ const std::vector<Family>& all_families() {
       {ModelFamily::kInternVl, "internvl", read_internvl},
       {ModelFamily::kLlavaOneVision, "llava_onevision", read_llava_onevision},
       {ModelFamily::kQwen2Audio, "qwen2_audio", read_qwen2_audio, kHelpful, true},
+      {ModelFamily::kQwen2_5OmniThinker, "qwen2_5_omni_thinker", read_qwen2_5_omni_thinker,
+       kHelpful},
   };
   return families;
 }

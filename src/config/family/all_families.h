@@ -44,5 +44,6 @@ inline constexpr std::string_view kFamilyPrompt = "auto";
 [[nodiscard]] ModelConfig read_internvl(const JsonObject& config);
 [[nodiscard]] ModelConfig read_llava_onevision(const JsonObject& config);
 [[nodiscard]] ModelConfig read_qwen2_audio(const JsonObject& config);
+[[nodiscard]] ModelConfig read_qwen2_5_omni_thinker(const JsonObject& config);
 
 }  // namespace tributary::config

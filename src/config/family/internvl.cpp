@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "config/family/all_families.h"
-#include "config/family/vision_fields.h"
+#include "config/family/towers.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -59,7 +59,7 @@ VisionConfig read_intern_vit(const JsonObject& vision, std::int64_t merge) {
 }  // namespace
 
 ModelConfig read_internvl(const JsonObject& config) {
-  const JsonObject vision = vision_config_of(config);
+  const JsonObject vision = section_of(config, "vision_config");
   ModelConfig model;
   model.family = ModelFamily::kInternVl;
   model.backbone = read_text_config(config, /*tied=*/true);
@@ -68,7 +68,7 @@ ModelConfig read_internvl(const JsonObject& config) {
   model.vision->output_width = model.backbone.width;
   check_tile_tower(vision, *model.vision);
   model.tokens.image_pad =
-      read_token(config, std::nullopt, "image_token_id", 151667, model.backbone.vocab);
+      read_token(config, std::nullopt, {"image_token_id"}, 151667, model.backbone.vocab);
   return model;
 }
 

@@ -6,9 +6,10 @@
 namespace tributary::config {
 namespace {
 
-constexpr std::array<KnownModule, 4> kKnown{{{"vision", ModuleRole::kEncoder},
+constexpr std::array<KnownModule, 5> kKnown{{{"vision", ModuleRole::kEncoder},
                                              {"audio", ModuleRole::kEncoder},
                                              {"projector", ModuleRole::kProjector},
+                                             {"audio_projector", ModuleRole::kProjector},
                                              {kBackboneModule, ModuleRole::kBackbone}}};
 
 std::vector<std::int64_t> window_layers_of(const VisionConfig& vision) {
@@ -59,17 +60,19 @@ std::vector<FrontModule> front_modules(const ModelConfig& model) {
         {.name = "projector", .feeds = std::string(kBackboneModule), .work = count_merger_work});
   }
   if (const auto& audio = model.audio) {
+    // In models that take images too, "projector" is theirs.
+    const std::string projector = model.vision ? "audio_projector" : "projector";
     modules.push_back({.name = "audio",
                        .role = ModuleRole::kEncoder,
                        .layers = audio->layers,
                        .heads = audio->heads,
                        .mlp_width = audio->mlp_width,
-                       .feeds = "projector",
+                       .feeds = projector,
                        .takes = {Modality::kAudio},
                        .input_rows = "frames",
                        .row_width = audio->mel_bins,
                        .work = count_audio_work});
-    modules.push_back({.name = "projector",
+    modules.push_back({.name = projector,
                        .feeds = std::string(kBackboneModule),
                        .work = count_audio_projector_work});
   }

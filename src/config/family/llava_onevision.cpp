@@ -1,7 +1,7 @@
 #include <string_view>
 
 #include "config/family/all_families.h"
-#include "config/family/vision_fields.h"
+#include "config/family/towers.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -79,14 +79,13 @@ VisionConfig read_siglip(const JsonObject& vision) {
 /// Newer files say image_token_id, older ones image_token_index.
 std::int64_t read_either(const JsonObject& config, const std::string& name, std::int64_t standard,
                          std::int64_t vocab) {
-  const std::string id = name + "_id";
-  return read_token(config, std::nullopt, config.has(id) ? id : name + "_index", standard, vocab);
+  return read_token(config, std::nullopt, {name + "_id", name + "_index"}, standard, vocab);
 }
 
 }  // namespace
 
 ModelConfig read_llava_onevision(const JsonObject& config) {
-  const JsonObject vision = vision_config_of(config);
+  const JsonObject vision = section_of(config, "vision_config");
   ModelConfig model;
   model.family = ModelFamily::kLlavaOneVision;
   model.backbone = read_text_config(config, /*tied=*/false);

@@ -77,8 +77,9 @@ std::int64_t count_audio(const AudioConfig& a) {
   const std::int64_t convolutions = 3 * a.mel_bins * d + d + 3 * d * d + d;
   const std::int64_t layer =
       4 * d + (4 * d * d + 3 * d) + (d * a.mlp_width + a.mlp_width) + (a.mlp_width * d + d);
-  return convolutions + a.positions * d + a.layers * layer + 2 * d +
-         (d * a.output_width + a.output_width);
+  // Chunks need no table; their class has a pair of unused rows.
+  const std::int64_t table = a.chunk > 0 ? 2 * a.output_width : a.positions * d;
+  return convolutions + table + a.layers * layer + 2 * d + (d * a.output_width + a.output_width);
 }
 
 }  // namespace

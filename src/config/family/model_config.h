@@ -19,7 +19,8 @@ enum class ModelFamily {
   kQwen3Vl,
   kInternVl,
   kLlavaOneVision,
-  kQwen2Audio
+  kQwen2Audio,
+  kQwen2_5OmniThinker
 };
 
 /// How Llama 3.1 stretches rotary positions beyond the context that it was first trained on.
@@ -82,6 +83,8 @@ struct VisionConfig {
   std::vector<std::int64_t> deepstack_layers = {};  // whose features are levels of their own
   std::int64_t positions_side = 0;                  // of a learned table; 0: none
   double tokens_per_second = 2;                     // of Qwen2.5-VL
+  bool keeps_fractions = false;  // of seconds, in the positions of transformers too
+  bool splits_qkv = false;       // query, key and value are parameters of their own
   double norm_epsilon = 1e-6;
   double initializer_range = 0.02;
   std::int64_t tile = 0;     // pixels a side of the tiles of a picture; 0: pictures of any size
@@ -119,7 +122,8 @@ struct VisionConfig {
 /// Tokens of the backbone that an item becomes in a family of tiles.
 [[nodiscard]] std::int64_t tokens_of_tiles(const VisionConfig& vision, const Grid& item);
 
-/// The encoder of sound of Whisper, which Qwen2-Audio has.
+/// The encoder of sound of Whisper, which Qwen2-Audio has. Qwen2.5-Omni encodes chunks of a sound
+/// by themselves, and its positions begin anew in each.
 struct AudioConfig {
   std::int64_t layers = 0;
   std::int64_t width = 0;
@@ -128,15 +132,23 @@ struct AudioConfig {
   std::int64_t output_width = 0;  // the backbone's width
   std::int64_t mel_bins = 128;    // of a frame of the spectrogram
   std::int64_t positions = 1500;  // at most, of one sound; each is two frames
+  std::int64_t chunk = 0;         // frames that are encoded by themselves; 0: the whole sound
   double initializer_range = 0.02;
 
   /// Frames of the longest sound.
   [[nodiscard]] std::int64_t most_frames() const { return kFramesOfPosition * positions; }
-  /// The item of a sound of `frames`: those that its positions depend on, one more than two each.
+  /// The item of a sound of `frames`: those that its positions depend on. Without chunks these are
+  /// one more than two for each position.
   [[nodiscard]] Grid grid_of(std::int64_t frames) const {
+    if (chunk > 0) return {1, 1, frames};
     const std::int64_t used = (frames + kFramesOfPosition - 1) / kFramesOfPosition;
     return {1, 1, std::min(kFramesOfPosition * used + 1, most_frames())};
   }
+  /// Positions of an item, and the tokens that pairs of them become.
+  [[nodiscard]] std::int64_t positions_of(const Grid& item) const {
+    return (item.patches() + (chunk > 0 ? 1 : 0)) / kFramesOfPosition;
+  }
+  [[nodiscard]] std::int64_t tokens_of(const Grid& item) const { return positions_of(item) / 2; }
 };
 
 struct TokenIds {

@@ -24,6 +24,18 @@ double sum_squared_windows(const Grid& grid, const VisionConfig& vision) {
   return sum;
 }
 
+/// Sum of squared positions of each part of a sound that attends to itself.
+double squared_chunks(const AudioConfig& audio, const Grid& item) {
+  double sum = 0;
+  const std::int64_t step = audio.chunk > 0 ? audio.chunk : item.patches();
+  for (std::int64_t first = 0; first < item.patches(); first += step) {
+    const double positions =
+        as_double(audio.positions_of({1, 1, std::min(step, item.patches() - first)}));
+    sum += positions * positions;
+  }
+  return sum;
+}
+
 }  // namespace
 
 ModuleWork& ModuleWork::operator+=(const ModuleWork& other) {
@@ -67,7 +79,7 @@ ModuleWork count_merger_work(const ModelConfig& model, const Grid& item) {
 
 ModuleWork count_audio_work(const ModelConfig& model, const Grid& item) {
   const AudioConfig& audio = model.audio.value();
-  const double positions = as_double(item.patches() / kFramesOfPosition);
+  const double positions = as_double(audio.positions_of(item));
   const double width = as_double(audio.width);
   const double layers = as_double(audio.layers);
   const double mlp = 2 * width * as_double(audio.mlp_width);
@@ -76,12 +88,12 @@ ModuleWork count_audio_work(const ModelConfig& model, const Grid& item) {
   return {.linear = 2 * positions * layers * (4 * width * width + mlp) + convolutions,
           .outside_layers = convolutions,
           .mlp = 2 * positions * layers * mlp,
-          .attention = 4 * width * layers * positions * positions};
+          .attention = 4 * width * layers * squared_chunks(audio, item)};
 }
 
 ModuleWork count_audio_projector_work(const ModelConfig& model, const Grid& item) {
   const AudioConfig& audio = model.audio.value();
-  const double tokens = as_double(item.patches() / kFramesOfPosition / 2);
+  const double tokens = as_double(audio.tokens_of(item));
   return {.linear = 2 * tokens * as_double(audio.width) * as_double(audio.output_width)};
 }
 

@@ -1,16 +1,11 @@
 #include "config/family/all_families.h"
 #include "config/family/decoder.h"
+#include "config/family/towers.h"
 #include "core/error.h"
 
 namespace tributary::config {
-namespace {
 
-JsonObject section_of(const JsonObject& config, const std::string& key) {
-  const std::optional<JsonObject> section = config.object(key);
-  TRIB_REQUIRE(section.has_value(), .what = str("config: ", key, " is missing"),
-               .where = config.where(key), .expected = "an object {...}");
-  return *section;
-}
+namespace {
 
 void require_no_dropout(const JsonObject& audio) {
   for (const char* key :
@@ -21,7 +16,8 @@ void require_no_dropout(const JsonObject& audio) {
   }
 }
 
-/// The encoder of Whisper, with the defaults of Qwen2AudioEncoderConfig.
+}  // namespace
+
 AudioConfig read_whisper(const JsonObject& audio, std::int64_t output_width) {
   AudioConfig tower;
   tower.layers = audio.whole("encoder_layers", 32, kLayerRange);
@@ -37,18 +33,13 @@ AudioConfig read_whisper(const JsonObject& audio, std::int64_t output_width) {
                .where = audio.where("encoder_attention_heads"),
                .found = str("width ", tower.width, ", ", tower.heads, " heads"),
                .expected = "heads of one even width");
-  const std::string activation = audio.text("activation_function", "gelu");
-  TRIB_REQUIRE(activation == "gelu", .what = "config: activation is not supported",
-               .where = audio.where("activation_function"), .found = escaped(activation),
-               .expected = "gelu");
+  require_activation(audio, "activation_function", "gelu");
   TRIB_REQUIRE(!audio.flag("scale_embedding", false),
                .what = "config: scaled embedding of sound is not supported",
                .where = audio.where("scale_embedding"), .found = "true", .expected = "false");
   require_no_dropout(audio);
   return tower;
 }
-
-}  // namespace
 
 ModelConfig read_qwen2_audio(const JsonObject& config) {
   const JsonObject text = section_of(config, "text_config");
@@ -59,12 +50,9 @@ ModelConfig read_qwen2_audio(const JsonObject& config) {
   model.family = ModelFamily::kQwen2Audio;
   model.backbone.tied_head = false;  // the class never ties, whatever the file says
   model.audio = read_whisper(section_of(config, "audio_config"), model.backbone.width);
-  const std::string key = config.has("audio_token_index") ? "audio_token_index" : "audio_token_id";
-  model.tokens.audio_pad = config.whole(key, 151646, {0, 1 << 26});
-  TRIB_REQUIRE(model.tokens.audio_pad < model.backbone.vocab,
-               .what = "config: token id outside the vocabulary", .where = config.where(key),
-               .found = str(model.tokens.audio_pad),
-               .expected = str("below ", model.backbone.vocab));
+  model.tokens.audio_pad =
+      read_token(config, std::nullopt, {"audio_token_index", "audio_token_id"}, 151646,
+                 model.backbone.vocab);
   return model;
 }
 

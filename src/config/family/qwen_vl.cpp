@@ -5,7 +5,7 @@
 
 #include "config/family/all_families.h"
 #include "config/family/decoder.h"
-#include "config/family/vision_fields.h"
+#include "config/family/towers.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -23,26 +23,6 @@ constexpr DecoderDefaults kTextDefaults{.layers = 80,
                                         .norm_epsilon = 1e-5};
 
 constexpr DecoderDefaults kThirdTextDefaults{.max_positions = 128000, .rope_theta = 5e5};
-
-/// Reads the halves of a head that follow time, row and column.
-void read_sections(const JsonObject& text, std::vector<std::int64_t> standard,
-                   BackboneConfig& backbone) {
-  const std::optional<JsonObject> rope = rope_parameters(text);
-  TRIB_REQUIRE(!standard.empty() || (rope && rope->has("mrope_section")),
-               .what = "config: M-RoPE sections are missing",
-               .where = text.where("rope_scaling.mrope_section"),
-               .expected = "three whole numbers (time, row, column)");
-  backbone.mrope_section =
-      rope ? rope->wholes("mrope_section", std::move(standard), {0, 1 << 13}) : standard;
-  const auto sum = std::accumulate(backbone.mrope_section.begin(), backbone.mrope_section.end(),
-                                   std::int64_t{0});
-  TRIB_REQUIRE(backbone.mrope_section.size() == 3 && 2 * sum == backbone.head_width,
-               .what = "config: M-RoPE sections do not fill half a head",
-               .where = (rope ? *rope : text).where("mrope_section"),
-               .found = str(rope ? rope->found("mrope_section") : "the default", ", sum ", sum,
-                            ", head width ", backbone.head_width),
-               .expected = str("three numbers with the sum ", backbone.head_width / 2));
-}
 
 /// The text model of Qwen2-VL and Qwen2.5-VL.
 BackboneConfig read_text(const JsonObject& text, bool tied_head) {
@@ -161,11 +141,11 @@ VisionConfig read_third_vision(const JsonObject& vision) {
 /// Fills in what all three families read alike: the tower and the tokens of media.
 void read_media(const JsonObject& config, const std::optional<JsonObject>& text,
                 VisionConfig (*read)(const JsonObject& vision), ModelConfig& model) {
-  const JsonObject vision = vision_config_of(config);
+  const JsonObject vision = section_of(config, "vision_config");
   model.vision = read(vision);
   check_vision(vision, *model.vision, model.backbone.width);
   const auto token = [&](const std::string& key, std::int64_t standard) {
-    return read_token(config, text, key, standard, model.backbone.vocab);
+    return read_token(config, text, {key}, standard, model.backbone.vocab);
   };
   model.tokens.image_pad = token("image_token_id", 151655);
   model.tokens.video_pad = token("video_token_id", 151656);
@@ -187,6 +167,31 @@ ModelConfig read_early(const JsonObject& config, ModelFamily family,
 }
 
 }  // namespace
+
+void read_sections(const JsonObject& text, std::vector<std::int64_t> standard,
+                   BackboneConfig& backbone) {
+  const std::optional<JsonObject> rope = rope_parameters(text);
+  TRIB_REQUIRE(!standard.empty() || (rope && rope->has("mrope_section")),
+               .what = "config: M-RoPE sections are missing",
+               .where = text.where("rope_scaling.mrope_section"),
+               .expected = "three whole numbers (time, row, column)");
+  backbone.mrope_section =
+      rope ? rope->wholes("mrope_section", std::move(standard), {0, 1 << 13}) : standard;
+  const auto sum = std::accumulate(backbone.mrope_section.begin(), backbone.mrope_section.end(),
+                                   std::int64_t{0});
+  TRIB_REQUIRE(backbone.mrope_section.size() == 3 && 2 * sum == backbone.head_width,
+               .what = "config: M-RoPE sections do not fill half a head",
+               .where = (rope ? *rope : text).where("mrope_section"),
+               .found = str(rope ? rope->found("mrope_section") : "the default", ", sum ", sum,
+                            ", head width ", backbone.head_width),
+               .expected = str("three numbers with the sum ", backbone.head_width / 2));
+}
+
+VisionConfig read_qwen2_5_tower(const JsonObject& vision, std::int64_t backbone_width) {
+  VisionConfig tower = read_second_vision(vision);
+  check_vision(vision, tower, backbone_width);
+  return tower;
+}
 
 ModelConfig read_qwen2_vl(const JsonObject& config) {
   return read_early(config, ModelFamily::kQwen2Vl, read_first_vision);

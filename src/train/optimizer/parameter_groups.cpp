@@ -46,8 +46,8 @@ void check_groups(const config::OptimizerSection& optimizer,
     TRIB_REQUIRE(used, .what = "train: parameter group matches nothing",
                  .where = "optimizer.groups", .found = str("match = ", group.match),
                  .expected =
-                     "a module (vision, audio, projector, backbone) or a pattern that fits the "
-                     "name of a parameter",
+                     "a module (vision, audio, projector, audio_projector, backbone) or a pattern "
+                     "that fits the name of a parameter",
                  .fix = nearest.empty() ? "see `tributary checkpoint inspect` for the names"
                                         : str("did you mean ", nearest));
   }

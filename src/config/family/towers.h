@@ -3,14 +3,18 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/family/model_config.h"
 #include "config/reading/json_object.h"
 
 namespace tributary::config {
 
-// Fields that families of several vision towers read alike. All raise Fault::kInput naming file and
+// Parts of a config.json that several families read alike. All raise Fault::kInput naming file and
 // key.
+
+/// The section `key`, which must be there.
+[[nodiscard]] JsonObject section_of(const JsonObject& config, const std::string& key);
 
 /// A size that some files give as a list, with one number for each side; they must be equal.
 [[nodiscard]] std::int64_t read_side(const JsonObject& vision, const std::string& key,
@@ -20,10 +24,12 @@ namespace tributary::config {
 void require_activation(const JsonObject& object, const std::string& key,
                         const std::string& expected);
 
-/// A token id: newer files keep them at the top, some older ones in text_config.
+/// A token id, under its first name that the file has. Newer files keep them at the top, some older
+/// ones in text_config.
 [[nodiscard]] std::int64_t read_token(const JsonObject& config,
-                                      const std::optional<JsonObject>& text, const std::string& key,
-                                      std::int64_t standard, std::int64_t vocab);
+                                      const std::optional<JsonObject>& text,
+                                      const std::vector<std::string>& names, std::int64_t standard,
+                                      std::int64_t vocab);
 
 /// The decoder in `text_config`, of any family of text models, Qwen2 where it names none. Its head
 /// is tied as the top of the file says, or `tied` where that says nothing.
@@ -36,7 +42,14 @@ void require_last_features(const JsonObject& config, const std::string& selectio
 /// Checks the rules between fields of a tower of tiles.
 void check_tile_tower(const JsonObject& vision, const VisionConfig& tower);
 
-/// The object `vision_config`, which must be there.
-[[nodiscard]] JsonObject vision_config_of(const JsonObject& config);
+/// The vision tower of Qwen2.5-VL, with the defaults of its class, in front of a backbone.
+[[nodiscard]] VisionConfig read_qwen2_5_tower(const JsonObject& vision,
+                                              std::int64_t backbone_width);
+/// Fills in mrope_section: the halves of a head that follow time, row and column. `standard` is
+/// taken where the file has none; empty: it must have them.
+void read_sections(const JsonObject& text, std::vector<std::int64_t> standard,
+                   BackboneConfig& backbone);
+/// The encoder of Whisper, with the defaults of Qwen2AudioEncoderConfig.
+[[nodiscard]] AudioConfig read_whisper(const JsonObject& audio, std::int64_t output_width);
 
 }  // namespace tributary::config

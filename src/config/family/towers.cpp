@@ -1,4 +1,4 @@
-#include "config/family/vision_fields.h"
+#include "config/family/towers.h"
 
 #include <algorithm>
 
@@ -6,6 +6,13 @@
 #include "core/error.h"
 
 namespace tributary::config {
+
+JsonObject section_of(const JsonObject& config, const std::string& key) {
+  const std::optional<JsonObject> section = config.object(key);
+  TRIB_REQUIRE(section.has_value(), .what = str("config: ", key, " is missing"),
+               .where = config.where(key), .expected = "an object {...}");
+  return *section;
+}
 
 std::int64_t read_side(const JsonObject& vision, const std::string& key, std::int64_t standard) {
   if (vision.found(key).starts_with('[')) {
@@ -26,26 +33,30 @@ void require_activation(const JsonObject& object, const std::string& key,
 }
 
 std::int64_t read_token(const JsonObject& config, const std::optional<JsonObject>& text,
-                        const std::string& key, std::int64_t standard, std::int64_t vocab) {
-  const JsonObject& place = !config.has(key) && text ? *text : config;
-  if (!place.has(key)) return standard;
-  const std::int64_t token = place.whole(key, std::nullopt, {0, 1 << 26});
+                        const std::vector<std::string>& names, std::int64_t standard,
+                        std::int64_t vocab) {
+  const auto find_in = [&](const JsonObject& place) {
+    return std::ranges::find_if(names, [&](const std::string& name) { return place.has(name); });
+  };
+  const bool is_at_top = find_in(config) != names.end() || !text;
+  const JsonObject& place = is_at_top ? config : *text;
+  const auto key = find_in(place);
+  if (key == names.end()) return standard;
+  const std::int64_t token = place.whole(*key, std::nullopt, {0, 1 << 26});
   TRIB_REQUIRE(token < vocab, .what = "config: token id outside the vocabulary",
-               .where = place.where(key), .found = str(token), .expected = str("below ", vocab));
+               .where = place.where(*key), .found = str(token), .expected = str("below ", vocab));
   return token;
 }
 
 BackboneConfig read_text_config(const JsonObject& config, bool tied) {
-  const std::optional<JsonObject> text = config.object("text_config");
-  TRIB_REQUIRE(text.has_value(), .what = "config: text_config is missing",
-               .where = config.where("text_config"), .expected = "an object {...}");
-  const std::string type = text->text("model_type", "qwen2");
+  const JsonObject text = section_of(config, "text_config");
+  const std::string type = text.text("model_type", "qwen2");
   const auto family = std::ranges::find(all_families(), type, &Family::model_type);
-  const bool reads_text = family != all_families().end() && !text->object("vision_config");
+  const bool reads_text = family != all_families().end() && !text.object("vision_config");
   TRIB_REQUIRE(reads_text, .what = "config: text model is not supported",
-               .where = text->where("model_type"), .found = escaped(type),
+               .where = text.where("model_type"), .found = escaped(type),
                .expected = "qwen2, qwen3 or llama");
-  BackboneConfig backbone = family->read(*text).backbone;
+  BackboneConfig backbone = family->read(text).backbone;
   backbone.tied_head = config.flag("tie_word_embeddings", tied);
   return backbone;
 }
@@ -73,13 +84,6 @@ void check_tile_tower(const JsonObject& vision, const VisionConfig& tower) {
                .where = vision.where("image_size"),
                .found = str(tower.tile_side(), " patches a side, ", tower.merge, " of a token"),
                .expected = "image_size / patch_size to be a multiple of those of a token");
-}
-
-JsonObject vision_config_of(const JsonObject& config) {
-  const std::optional<JsonObject> vision = config.object("vision_config");
-  TRIB_REQUIRE(vision.has_value(), .what = "config: vision_config is missing",
-               .where = config.where("vision_config"), .expected = "an object {...}");
-  return *vision;
 }
 
 }  // namespace tributary::config
