@@ -76,14 +76,18 @@ class PositionWriter {
           set(token++, time, next + row, next + column);
     }
     const std::int64_t longer = std::max(rows, columns);
-    next = mode_ == config::MropeMode::kHf5 ? next + longer : std::max(last + 1, next + longer);
+    next = takes_whole_seconds() ? next + longer : std::max(last + 1, next + longer);
     return token;
+  }
+
+  [[nodiscard]] bool takes_whole_seconds() const {
+    return mode_ == config::MropeMode::kHf5 && !config_.vision->keeps_fractions;
   }
 
   [[nodiscard]] std::int64_t time_of(std::int64_t step, double seconds, bool is_video) const {
     const double rate = config_.vision->tokens_per_second;
     if (config_.vision->kind != config::VisionClass::kQwen2_5Vl) return step;
-    if (mode_ == config::MropeMode::kHf5)
+    if (takes_whole_seconds())
       return is_video ? static_cast<std::int64_t>(static_cast<double>(step) * rate *
                                                   static_cast<double>(static_cast<int>(seconds)))
                       : step;

@@ -24,10 +24,10 @@ at::Tensor find(const Inputs& inputs, const std::string& name) {
 
 void require_known_names(const Inputs& inputs) {
   static const std::vector<std::string> known{
-      "input_ids",      "attention_mask",        "position_ids",   "pixel_values",
-      "image_grid_thw", "pixel_values_videos",   "video_grid_thw", "second_per_grid_ts",
-      "labels",         "mm_token_type_ids",     "image_sizes",    "batch_num_images",
-      "input_features", "feature_attention_mask"};
+      "input_ids",      "attention_mask",         "position_ids",         "pixel_values",
+      "image_grid_thw", "pixel_values_videos",    "video_grid_thw",       "second_per_grid_ts",
+      "labels",         "mm_token_type_ids",      "image_sizes",          "batch_num_images",
+      "input_features", "feature_attention_mask", "video_second_per_grid"};
   for (const auto& [name, tensor] : inputs) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const std::string nearest = nearest_name(name, known);
@@ -114,7 +114,9 @@ EncoderInput read_sounds(const Inputs& inputs, const std::optional<config::Audio
   if (!features.defined()) return sounds;
   TRIB_REQUIRE(audio.has_value(), .what = "model: a model without an encoder of sound takes none",
                .where = "input_features");
-  const std::vector<std::int64_t> shape{features.size(0), audio->mel_bins, audio->most_frames()};
+  // Whole sounds are padded to the longest one, chunks to any length.
+  const std::int64_t frames = audio->chunk > 0 ? mask.size(-1) : audio->most_frames();
+  const std::vector<std::int64_t> shape{features.size(0), audio->mel_bins, frames};
   TRIB_REQUIRE(
       features.sizes() == shape && mask.dim() == 2 && mask.size(0) == shape[0] &&
           mask.size(1) == shape[2],
@@ -179,7 +181,9 @@ void require_targets_in_vocabulary(const at::Tensor& labels, std::int64_t vocab)
 at::Tensor derive_positions(const config::ModelConfig& config, const ProcessedBatch& batch,
                             const Inputs& inputs, config::MropeMode mode) {
   std::vector<double> seconds;
-  if (const at::Tensor given = find(inputs, "second_per_grid_ts"); given.defined()) {
+  at::Tensor given = find(inputs, "second_per_grid_ts");
+  if (!given.defined()) given = find(inputs, "video_second_per_grid");  // of Qwen2.5-Omni
+  if (given.defined()) {
     const at::Tensor list = given.to(at::kDouble).flatten().contiguous();
     seconds.assign(list.const_data_ptr<double>(), list.const_data_ptr<double>() + list.numel());
     TRIB_REQUIRE(seconds.size() == batch.pack.of(Modality::kVideo).grids.size(),

@@ -13,6 +13,8 @@ import tiny_run
 
 AUDIO_TOKENS = {"<|image_pad|>": "<|AUDIO|>", "<|vision_start|>": "<|audio_bos|>",
                 "<|vision_end|>": "<|audio_eos|>"}
+OMNI_TOKENS = {"<|image_pad|>": "<|IMAGE|>", "<|video_pad|>": "<|VIDEO|>",
+               "<|vision_start|>": "<|vision_bos|>", "<|vision_end|>": "<|vision_eos|>"}
 LLAMA_TOKENS = {"<|im_start|>": "<|start_header_id|>", "<|im_end|>": "<|eot_id|>",
                 "<|vision_start|>": "<|end_header_id|>", "<|vision_end|>": "<|begin_of_text|>"}
 
@@ -90,7 +92,31 @@ def write_family(model, family):
         "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
         "num_key_value_heads", "hidden_act", "max_position_embeddings", "rms_norm_eps",
         "rope_theta", "initializer_range", "vocab_size")}
-    if family == "qwen2_audio":
+    if family == "qwen2_5_omni_thinker":
+        ids = {"image": config["image_token_id"], "video": config["video_token_id"]}
+        replace_tokens(model, OMNI_TOKENS)
+        tokenizer = json.loads((model / "tokenizer.json").read_text())
+        last = max(token["id"] for token in tokenizer["added_tokens"])
+        for i, token in enumerate(AUDIO_TOKENS.values()):
+            tokenizer["added_tokens"].append(
+                {**tokenizer["added_tokens"][-1], "id": last + 1 + i, "content": token})
+            ids.setdefault("audio", last + 1 + i)
+        (model / "tokenizer.json").write_text(json.dumps(tokenizer))
+        processor = json.loads((model / "preprocessor_config.json").read_text())
+        (model / "preprocessor_config.json").write_text(json.dumps({
+            **processor, "feature_size": 16, "sampling_rate": 16000, "hop_length": 160,
+            "n_fft": 400, "chunk_length": 300}))
+        vision = {key: value for key, value in config["vision_config"].items()
+                  if key != "tokens_per_second"}
+        config = {"model_type": family, "position_id_per_seconds": 25,
+                  **{f"{name}_token_index": value for name, value in ids.items()},
+                  "text_config": {**text, "vocab_size": last + 4, "rope_scaling": {
+                      "rope_type": "default", "mrope_section": [2, 3, 3]}},
+                  "vision_config": vision,
+                  "audio_config": {"d_model": 32, "encoder_layers": 2, "output_dim": 32,
+                                   "encoder_attention_heads": 2, "encoder_ffn_dim": 48,
+                                   "num_mel_bins": 16, "n_window": 10}}
+    elif family == "qwen2_audio":
         replace_tokens(model, AUDIO_TOKENS)
         (model / "preprocessor_config.json").write_text(json.dumps({
             "feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 16,
@@ -151,7 +177,8 @@ class FamilyCase(run_case.RunCase):
         subprocess.run(["cp", "-r", self.shared / "model", model], check=True)
         if family != "qwen2_5_vl":
             write_family(model, family)
-        names = {"llama": ["words"], "qwen2_audio": ["sounds", "words"]}.get(
+        names = {"llama": ["words"], "qwen2_audio": ["sounds", "words"],
+                 "qwen2_5_omni_thinker": ["colours", "clips", "sounds"]}.get(
             family, ["colours", "clips", "words"])
         return {"model": {"path": str(model)},
                 "data": {"sources": [
@@ -182,7 +209,7 @@ class EachFamily(FamilyCase):
         self.assertEqual(len(alone), 6)
         self.assertLess(alone[-1], alone[0])
 
-        longest = 100 if family == "qwen2_audio" else 80
+        longest = 80 if family in ("qwen2_vl", "qwen3_vl", "llama") else 100
         for name, degrees in {
                 "tp": ["parallel.tp=2"],
                 "pp": ["parallel.pp=2", f"batch.capacity_tokens={longest}"]}.items():
@@ -207,7 +234,7 @@ class EachFamily(FamilyCase):
     def check(self, family):
         self.run_family(family)
         question = ["--prompt", "say oak"]
-        if family == "qwen2_audio":
+        if family in ("qwen2_audio", "qwen2_5_omni_thinker"):
             question = ["--audio", self.shared / "data/held_out-1.wav", "--prompt", "high?"]
         elif family != "llama":
             picture = next((self.shared / "data/images").glob("held_out-*.png"))
@@ -240,6 +267,9 @@ class EachFamily(FamilyCase):
 
     def test_qwen2_audio(self):
         self.check("qwen2_audio")
+
+    def test_qwen2_5_omni_thinker(self):
+        self.check("qwen2_5_omni_thinker")
 
     def test_llama(self):
         self.check("llama")

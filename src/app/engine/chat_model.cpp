@@ -121,7 +121,7 @@ EncodedRequest LoadedChatModel::encode(const ChatRequest& request) const {
   for (const data::MediaReference& medium : chat.media) {
     const data::PatchedItem& item = encoded.items.emplace_back(patch(request, medium));
     merged.push_back(item.modality == Modality::kAudio
-                         ? data::sound_tokens(item.grid)
+                         ? config_.audio->tokens_of(item.grid)
                          : data::merged_tokens(item.grid, *preprocessor_));
   }
   encoded.chat = chat_.expand_media(chat, merged);

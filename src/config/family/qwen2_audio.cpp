@@ -50,9 +50,8 @@ ModelConfig read_qwen2_audio(const JsonObject& config) {
   model.family = ModelFamily::kQwen2Audio;
   model.backbone.tied_head = false;  // the class never ties, whatever the file says
   model.audio = read_whisper(section_of(config, "audio_config"), model.backbone.width);
-  model.tokens.audio_pad =
-      read_token(config, std::nullopt, {"audio_token_index", "audio_token_id"}, 151646,
-                 model.backbone.vocab);
+  model.tokens.audio_pad = read_token(config, std::nullopt, {"audio_token_index", "audio_token_id"},
+                                      151646, model.backbone.vocab);
   return model;
 }
 

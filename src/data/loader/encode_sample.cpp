@@ -102,7 +102,7 @@ ClipTimes QwenEncoder::times_in(const Record& record) const {
 }
 
 std::int64_t QwenEncoder::tokens_of(Modality modality, const Grid& grid) const {
-  return modality == Modality::kAudio ? sound_tokens(grid)
+  return modality == Modality::kAudio ? encoding_.sounds->model.tokens_of(grid)
                                       : merged_tokens(grid, *encoding_.pictures);
 }
 

@@ -64,7 +64,7 @@ Result<Grid> grid_of_sound(SoundSize size, const SoundConfig& config) {
     return Refusal{"long_sound", str(seconds(samples), " seconds, and the model hears ",
                                      seconds(config.most_samples()), "; cut the file into parts")};
   const Grid grid = config.model.grid_of((samples + config.step - 1) / config.step);
-  if (sound_tokens(grid) < 1)
+  if (config.model.tokens_of(grid) < 1)
     return Refusal{"short_sound", str(seconds(samples), " seconds, which give no token")};
   return grid;
 }
@@ -97,7 +97,5 @@ Result<PatchedItem> frame_sound(const Sound& sound, const SoundConfig& config,
              .what = "data: spectrogram of another size", .found = str(item.rows.size()));
   return item;
 }
-
-std::int64_t sound_tokens(const Grid& grid) { return grid.patches() / kFramesOfPosition / 2; }
 
 }  // namespace tributary::data

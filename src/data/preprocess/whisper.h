@@ -55,7 +55,4 @@ using LogMel = std::function<std::vector<float>(std::span<const float> samples,
 [[nodiscard]] Result<PatchedItem> frame_sound(const Sound& sound, const SoundConfig& config,
                                               const LogMel& log_mel);
 
-/// The number of backbone positions that a sound takes.
-[[nodiscard]] std::int64_t sound_tokens(const Grid& grid);
-
 }  // namespace tributary::data

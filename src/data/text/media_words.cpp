@@ -21,6 +21,7 @@ struct MediaTokens {
 constexpr MediaTokens kSoundTokens{"<|audio_bos|>", "<|AUDIO|>", "", "<|audio_eos|>"};
 constexpr MediaTokens kQwenVlTokens{"<|vision_start|>", "<|image_pad|>", "<|video_pad|>",
                                     "<|vision_end|>"};
+constexpr MediaTokens kOmniTokens{"<|vision_bos|>", "<|IMAGE|>", "<|VIDEO|>", "<|vision_eos|>"};
 constexpr MediaTokens kLlavaOneVisionTokens{"", "<image>", "<video>", ""};
 constexpr MediaTokens kInternVlTokens{"<img>", "<IMG_CONTEXT>", "<IMG_CONTEXT>", "</img>"};
 
@@ -29,6 +30,8 @@ const MediaTokens& media_tokens_of(MediaForm form, Modality modality = Modality:
   switch (form) {
     case MediaForm::kQwenVl:
       break;
+    case MediaForm::kQwenOmni:
+      return kOmniTokens;
     case MediaForm::kInternVl:
       return kInternVlTokens;
     case MediaForm::kLlavaOneVision:
@@ -37,9 +40,11 @@ const MediaTokens& media_tokens_of(MediaForm form, Modality modality = Modality:
   return kQwenVlTokens;
 }
 
+bool is_qwen(MediaForm form) { return form == MediaForm::kQwenVl || form == MediaForm::kQwenOmni; }
+
 /// The words in front of a step of a clip.
 std::string words_of_step(MediaForm form, std::size_t step, double time) {
-  if (form == MediaForm::kQwenVl) return text_of_time(time);
+  if (is_qwen(form)) return text_of_time(time);
   return str(step > 0 ? "\n" : "", "Frame", step + 1, ": ");
 }
 
@@ -47,6 +52,7 @@ std::string words_of_step(MediaForm form, std::size_t step, double time) {
 
 MediaForm media_form_of(const config::ModelConfig& model) {
   if (model.family == config::ModelFamily::kInternVl) return MediaForm::kInternVl;
+  if (model.family == config::ModelFamily::kQwen2_5OmniThinker) return MediaForm::kQwenOmni;
   if (model.family == config::ModelFamily::kLlavaOneVision) return MediaForm::kLlavaOneVision;
   return MediaForm::kQwenVl;
 }
@@ -74,7 +80,7 @@ std::vector<MediaPiece> write_media(MediaForm form, Modality modality,
     control(pad_of(form, modality), true);
     control(tokens.end, false);
   }
-  if (form != MediaForm::kQwenVl) pieces.push_back({.text = "\n"});
+  if (!is_qwen(form)) pieces.push_back({.text = "\n"});
   return pieces;
 }
 

@@ -11,7 +11,7 @@
 namespace tributary::data {
 
 /// How the text of a family shows where images, clips and sounds stand.
-enum class MediaForm { kQwenVl, kInternVl, kLlavaOneVision };
+enum class MediaForm { kQwenVl, kQwenOmni, kInternVl, kLlavaOneVision };
 
 [[nodiscard]] MediaForm media_form_of(const config::ModelConfig& model);
 
@@ -25,11 +25,10 @@ struct MediaPiece {
 /// What stands in the text for an image or clip; `times` are those of the steps of a clip whose
 /// steps have words of their own.
 ///
-/// Qwen-VL writes <|vision_start|><|image_pad|><|vision_end|>, and in front of each step with a
-/// time
-/// `<0.2 seconds>`; InternVL <img><IMG_CONTEXT></img> and a newline, of a clip `Frame1: ` in front
-/// of each frame and a newline behind it; LLaVA-OneVision <image> or <video> and a newline. Sounds
-/// are
+/// Qwen-VL writes <|vision_start|><|image_pad|><|vision_end|>, and `<0.2 seconds>` in front of each
+/// step with a time; Qwen2.5-Omni <|vision_bos|><|IMAGE|><|vision_eos|>; InternVL
+/// <img><IMG_CONTEXT></img> and a newline, of a clip `Frame1: ` in front of each frame and a
+/// newline behind it; LLaVA-OneVision <image> or <video> and a newline. Sounds are
 /// <|audio_bos|><|AUDIO|><|audio_eos|>.
 [[nodiscard]] std::vector<MediaPiece> write_media(MediaForm form, Modality modality,
                                                   std::span<const double> times);

@@ -30,6 +30,7 @@ BlockStyle style_of(const config::VisionConfig& config) {
                    .out = "attn.proj",
                    .norm2 = "norm2",
                    .mlp = {"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"}};
+  if (config.splits_qkv) style.qkv = {"attn.q", "attn.k", "attn.v"};
   switch (config.kind) {
     case VisionClass::kQwen2Vl:
       style.activation = ops::Activation::kQuickGelu;

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "ops/sinusoids.h"
 #include "ops/to_device.h"
 #include "parallel/split.h"
 
@@ -14,7 +15,6 @@ namespace {
 using parallel::Unit;
 
 const std::string kSoundTower = "audio";
-const std::string kSoundProjector = "projector";
 constexpr double kNormEpsilon = 1e-5;
 constexpr std::int64_t kKernel = 3;
 
@@ -37,19 +37,21 @@ at::Tensor as_index(const std::vector<std::int64_t>& values, at::Device device) 
   return ops::to_device(at::tensor(values, at::kLong), device);
 }
 
-void require_possible(const Grid& grid, std::int64_t item, std::int64_t most_frames) {
+void require_possible(const Grid& grid, std::int64_t item, const config::AudioConfig& config) {
   const std::int64_t frames = grid.columns;
-  TRIB_REQUIRE(grid.time == 1 && grid.rows == 1 && frames >= 2 * kFramesOfPosition &&
-                   frames <= most_frames && (frames % 2 == 1 || frames == most_frames),
+  const bool is_whole = config.chunk > 0 || frames % 2 == 1 || frames == config.most_frames();
+  TRIB_REQUIRE(grid.time == 1 && grid.rows == 1 && config.tokens_of(grid) > 0 &&
+                   frames <= config.most_frames() && is_whole,
                .what = "model: impossible frames of a sound", .where = str("item ", item),
                .found = str(grid.time, "x", grid.rows, "x", frames),
-               .expected = str("1x1 and an odd number from 5, or ", most_frames));
+               .expected = str("1x1 and frames for a token, at most ", config.most_frames(),
+                               config.chunk > 0 ? "" : ", an odd number below that"));
 }
 
 }  // namespace
 
 /// Everything about a list of sounds that does not depend on their values. For the convolutions
-/// they lie in one row with zeros between them: a sound of n positions takes 2n + 2 places.
+/// they, or their chunks, lie in one row with zeros between: n positions take 2n + 2 places.
 struct WhisperAudio::SoundLayout {
   SoundLayout(std::span<const Grid> of, const config::AudioConfig& config, at::Device on)
       : grids(of.begin(), of.end()), device(on) {
@@ -60,18 +62,25 @@ struct WhisperAudio::SoundLayout {
     std::vector<bool> within;
     std::vector<std::int32_t> cu_sounds{0};
     for (const Grid& grid : grids) {
-      require_possible(grid, &grid - grids.data(), config.most_frames());
-      const std::int64_t positions = grid.columns / kFramesOfPosition;
-      for (std::int64_t i = 0; i < grid.columns; ++i) frame_places.push_back(places + i);
-      for (std::int64_t i = 0; i < positions; ++i) {
-        if (i < positions / 2 * 2) paired_rows.push_back(std::ssize(rows));
-        rows.push_back(places / kFramesOfPosition + i);
-        numbers.push_back(i);
+      require_possible(grid, &grid - grids.data(), config);
+      const std::int64_t first = std::ssize(rows);
+      for (std::int64_t i = 0; i < 2 * config.tokens_of(grid); ++i)
+        paired_rows.push_back(first + i);
+      const std::int64_t step = config.chunk > 0 ? config.chunk : grid.columns;
+      for (std::int64_t begin = 0; begin < grid.columns; begin += step) {
+        const std::int64_t frames = std::min(step, grid.columns - begin);
+        const std::int64_t positions = config.positions_of({1, 1, frames});
+        for (std::int64_t i = 0; i < frames; ++i) frame_places.push_back(places + i);
+        for (std::int64_t i = 0; i < positions; ++i) {
+          rows.push_back(places / kFramesOfPosition + i);
+          numbers.push_back(i);
+        }
+        cu_sounds.push_back(static_cast<std::int32_t>(rows.size()));
+        const std::int64_t used = config.chunk > 0 ? frames : kFramesOfPosition * positions;
+        within.resize(static_cast<std::size_t>(places + used), true);
+        places += kFramesOfPosition * (positions + 1);
+        within.resize(static_cast<std::size_t>(places), false);
       }
-      cu_sounds.push_back(static_cast<std::int32_t>(rows.size()));
-      places += kFramesOfPosition * (positions + 1);
-      within.resize(static_cast<std::size_t>(places - kFramesOfPosition), true);
-      within.resize(static_cast<std::size_t>(places), false);
     }
     place_of_frame = as_index(frame_places, device);
     row_of_position = as_index(rows, device);
@@ -88,7 +97,7 @@ struct WhisperAudio::SoundLayout {
   at::Tensor place_of_frame;   // [frames] i64
   at::Tensor is_within;        // [places] f32: 1 for the first convolution's outputs that are used
   at::Tensor row_of_position;  // [positions] i64, of the second convolution's outputs
-  at::Tensor position;         // [positions] i64, within the sound
+  at::Tensor position;         // [positions] i64, within the sound or chunk
   at::Tensor paired;           // [2 * tokens] i64; undefined: all positions
   std::optional<ops::SampleGroups> sounds;
 };
@@ -96,8 +105,9 @@ struct WhisperAudio::SoundLayout {
 /// Both convolutions, and the table of positions, which no step changes.
 class WhisperAudio::Convolutions {
  public:
-  Convolutions(const config::AudioConfig& config, const std::string& prefix, Unit& unit)
+  Convolutions(const config::AudioConfig& config, const WhisperNames& names, Unit& unit)
       : unit_(unit) {
+    const std::string& prefix = names.tower;
     const parallel::Initializer normal{.kind = parallel::Initializer::Kind::kNormal,
                                        .deviation = config.initializer_range};
     const parallel::Split whole = parallel::replicated(unit.layout(), /*uses_part=*/false);
@@ -108,6 +118,12 @@ class WhisperAudio::Convolutions {
     };
     first_ = declare("conv1", config.mel_bins);
     second_ = declare("conv2", config.width);
+    if (config.chunk > 0) {
+      sinusoids_ = ops::sinusoids(config.chunk / kFramesOfPosition, config.width);
+      unit.declare(prefix + names.unused + ".weight", {2, config.output_width}, normal, whole)
+          .is_fixed = true;
+      return;
+    }
     positions_ = &unit.declare(prefix + "embed_positions.weight", {config.positions, config.width},
                                {.kind = parallel::Initializer::Kind::kSinusoids}, whole);
     positions_->is_fixed = true;
@@ -129,7 +145,7 @@ class WhisperAudio::Convolutions {
                                                      second_.weight->value, second_.bias->value,
                                                      /*stride=*/kFramesOfPosition, /*padding=*/1));
           return two.squeeze(0).t().index_select(0, layout->row_of_position) +
-                 positions_->value.detach().index_select(0, layout->position);
+                 table(two).index_select(0, layout->position);
         });
   }
   [[nodiscard]] const Unit& unit() const { return unit_; }
@@ -140,17 +156,24 @@ class WhisperAudio::Convolutions {
     parallel::Parameter* bias = nullptr;
   };
 
+  /// The table of positions, on the device and of the dtype of the hidden states.
+  [[nodiscard]] at::Tensor table(const at::Tensor& hidden) const {
+    if (positions_ != nullptr) return positions_->value.detach();
+    return ops::to_device(sinusoids_, hidden.device()).to(hidden.scalar_type());
+  }
+
   Unit& unit_;
   Pair first_;
   Pair second_;
-  parallel::Parameter* positions_;
+  parallel::Parameter* positions_ = nullptr;
+  at::Tensor sinusoids_;  // where the table is no parameter
 };
 
 WhisperAudio::WhisperAudio(const config::AudioConfig& config, const EncoderPlace& place,
                            const WhisperNames& names)
     : config_(config),
       convolutions_(std::make_unique<Convolutions>(
-          config, names.tower, place.add_tower(kSoundTower, "convolutions", 0))),
+          config, names, place.add_tower(kSoundTower, "convolutions", 0))),
       blocks_([&] {
         std::vector<std::unique_ptr<EncoderBlock>> blocks;
         for (std::int64_t layer = 0; layer < config.layers; ++layer)
@@ -160,24 +183,23 @@ WhisperAudio::WhisperAudio(const config::AudioConfig& config, const EncoderPlace
         return blocks;
       }()),
       norm_unit_(&place.add_tower(kSoundTower, "norm", config.layers - 1)),
-      norm_(*norm_unit_, names.tower + "layer_norm", config.width, kNormEpsilon,
+      norm_(*norm_unit_, names.tower + names.norm, config.width, kNormEpsilon,
             parallel::NormOver::kTokens, parallel::NormKind::kLayer),
-      projector_unit_(&place.add_projector(kSoundProjector, "linear")),
+      projector_unit_(&place.add_projector(names.projector_module, "linear")),
       projector_(*projector_unit_, names.projector,
                  {.in = config.width,
                   .out = config.output_width,
                   .bias = parallel::Bias::kZeros,
-                  .deviation = config.initializer_range}) {}
+                  .deviation = config.initializer_range}),
+      projector_module_(names.projector_module) {}
 
 WhisperAudio::~WhisperAudio() = default;
 
-Grid WhisperAudio::smallest_item() const {
-  return {1, 1, std::min(2 * kFramesOfPosition + 1, config_.most_frames())};
-}
+Grid WhisperAudio::smallest_item() const { return config_.grid_of(2 * kFramesOfPosition); }
 
 void WhisperAudio::set_keep(const std::function<parallel::Keep(std::string_view module)>& keep_of) {
   keep_tower_ = keep_of(kSoundTower);
-  keep_projector_ = keep_of(kSoundProjector);
+  keep_projector_ = keep_of(projector_module_);
 }
 
 std::shared_ptr<const WhisperAudio::SoundLayout> WhisperAudio::layout_of(

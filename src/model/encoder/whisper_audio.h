@@ -21,12 +21,15 @@ namespace tributary::model {
 
 /// What begins the names of the parameters.
 struct WhisperNames {
-  std::string tower;      // audio_tower.
-  std::string projector;  // the linear map itself
+  std::string tower;                // audio_tower.
+  std::string norm = "layer_norm";  // the last one
+  std::string projector;            // the linear map itself
+  std::string projector_module = "projector";
+  std::string unused = {};  // rows that a class has and no pass reads; empty: none
 };
 
 /// The encoder of Whisper in Qwen2-Audio (module `audio`), and the linear map behind it (module
-/// `projector`).
+/// `projector`). In Qwen2.5-Omni chunks of a sound never meet.
 ///
 /// Two convolutions make one position of two frames; pairs of positions are averaged behind the
 /// last block. The reference pads each sound to 30 s and hides the padding from attention. Here an
@@ -55,10 +58,10 @@ class WhisperAudio final : public Encoder {
   [[nodiscard]] std::int64_t feature_width() const override { return config_.width; }
   [[nodiscard]] std::int64_t row_width() const override { return config_.mel_bins; }
   [[nodiscard]] std::int64_t rows_between(const Grid& item) const override {
-    return item.patches() / kFramesOfPosition;
+    return config_.positions_of(item);
   }
   [[nodiscard]] std::int64_t features_of(const Grid& item) const override {
-    return rows_between(item) / 2;
+    return config_.tokens_of(item);
   }
   [[nodiscard]] std::int64_t tokens_of(const Grid& item) const override {
     return features_of(item);
@@ -84,6 +87,7 @@ class WhisperAudio final : public Encoder {
   parallel::Norm norm_;
   parallel::Unit* projector_unit_;
   parallel::Linear projector_;
+  std::string projector_module_;
   parallel::Keep keep_tower_ = parallel::Keep::kActivations;
   parallel::Keep keep_projector_ = parallel::Keep::kActivations;
   std::shared_ptr<const SoundLayout> layout_;  // of the latest grids

@@ -48,6 +48,10 @@ const std::vector<Family>& all_families() {
                     {"model.multi_modal_projector.", "multi_modal_projector."},
                     {"model.language_model.", "language_model.model."},
                     {"lm_head.", "language_model.lm_head."}}},
+      {.family = config::ModelFamily::kQwen2_5OmniThinker,
+       .name = "qwen2_5_omni_thinker",
+       .make = make_qwen2_5_omni_thinker,
+       .prefixes = {{"thinker.", ""}}},
   };
   return families;
 }

@@ -38,6 +38,8 @@ struct Family {
                                                    const ModelLayout& layouts);
 [[nodiscard]] std::unique_ptr<Model> make_llava_onevision(const config::ModelConfig& config,
                                                           const ModelLayout& layouts);
+[[nodiscard]] std::unique_ptr<Model> make_qwen2_5_omni_thinker(const config::ModelConfig& config,
+                                                               const ModelLayout& layouts);
 [[nodiscard]] std::unique_ptr<Model> make_qwen2_audio(const config::ModelConfig& config,
                                                       const ModelLayout& layouts);
 

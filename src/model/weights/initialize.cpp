@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <cmath>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include "core/random.h"
 #include "model/model.h"
+#include "ops/sinusoids.h"
 
 namespace tributary::model {
 namespace {
@@ -68,15 +68,6 @@ void fill_random(const parallel::Parameter& parameter, const std::vector<PlacedB
       });
 }
 
-/// shape: returns [rows, width] f32
-at::Tensor sinusoids(const std::vector<std::int64_t>& shape) {
-  const std::int64_t half = shape.at(1) / 2;
-  const double step = std::log(1e4) / static_cast<double>(std::max<std::int64_t>(1, half - 1));
-  const at::Tensor frequencies = (at::arange(half, at::kFloat) * -step).exp();
-  const at::Tensor angles = at::arange(shape.at(0), at::kFloat).unsqueeze(1) * frequencies;
-  return at::cat({angles.sin(), angles.cos()}, 1);
-}
-
 /// Copies the boxes of a whole parameter to their places. shape: shard [elements]
 void fill_boxes(const at::Tensor& whole, const std::vector<PlacedBox>& boxes,
                 const at::Tensor& shard) {
@@ -107,7 +98,8 @@ void fill_unit(parallel::Unit& unit, std::uint64_t seed, at::Tensor& drawn,
         break;
       case Kind::kSinusoids:
         shard.zero_();
-        fill_boxes(sinusoids(parameter->shape), unit.boxes_of(*parameter), unit.shard_value());
+        fill_boxes(ops::sinusoids(parameter->shape.at(0), parameter->shape.at(1)),
+                   unit.boxes_of(*parameter), unit.shard_value());
         break;
       case Kind::kNormal:
       case Kind::kUniform: {

@@ -79,7 +79,7 @@ std::string Cell::name() const {
   if (sees && tower == config::VisionClass::kQwen3Vl) text = "qwen3_vl";
   if (sees && tower == config::VisionClass::kInternVit) text = "internvl";
   if (sees && tower == config::VisionClass::kSiglip) text = "llava_onevision";
-  if (hears) text = "qwen2_audio";
+  if (hears) text = sees ? "qwen2_5_omni" : "qwen2_audio";
   const auto add = [&](const char* axis, std::int64_t degree) {
     if (degree > 1) text += str(" ", axis, degree);
   };

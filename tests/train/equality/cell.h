@@ -24,7 +24,8 @@ struct Cell {
   std::int64_t layers = 2;                       // of the backbone
   bool sees = true;                              // a Qwen-VL, else Qwen3
   config::VisionClass tower = config::VisionClass::kQwen2_5Vl;
-  bool hears = false;                    // a Qwen2-Audio, whose tower the fields of `vision` place
+  /// A Qwen2-Audio, whose tower the fields of `vision` place; where it sees too, Qwen2.5-Omni.
+  bool hears = false;
   std::vector<std::string> freeze = {};  // modules
   config::AdapterSection adapter = {};
   config::OptimizerKind optimizer = config::OptimizerKind::kAdamW;
@@ -46,7 +47,7 @@ struct Cell {
   }
   [[nodiscard]] std::string name() const;
   /// The module of its tower.
-  [[nodiscard]] std::string encoder() const { return hears ? "audio" : "vision"; }
+  [[nodiscard]] std::string encoder() const { return hears && !sees ? "audio" : "vision"; }
 };
 
 /// The largest deviations over all steps.

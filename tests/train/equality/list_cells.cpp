@@ -232,7 +232,7 @@ void add_towers(bool all, std::vector<Cell>& cells) {
 }
 
 /// Adds Qwen2-Audio: every axis, frozen and recomputed, and its tower with ranks of its own, on
-/// two stages and colocated.
+/// two stages and colocated; and Qwen2.5-Omni, whose two towers are inline.
 void add_sound(bool all, std::vector<Cell>& cells) {
   std::vector<Cell> own{{.shape = {.dp_shard = 2}},
                         {.shape = {.tp = 2}},
@@ -248,8 +248,16 @@ void add_sound(bool all, std::vector<Cell>& cells) {
     own.push_back(with_tower({.shape = {.cp = 2, .tp = 2}}, {.dp_shard = 2, .tp = 2}, 3));
     own.push_back(with_tower(pipeline({.pp = 2, .dp_shard = 2}, Order::kZbV), {.dp_shard = 4}));
   }
-  for (Cell& cell : own) {
+  const std::size_t alone = own.size();
+  own.push_back({.shape = {.dp_shard = 2}});
+  own.push_back({.shape = {.tp = 2}});
+  own.push_back({.shape = {.cp = 2}});
+  own.push_back({.shape = {.pp = 2}});
+  own.push_back({.shape = {.dp_shard = 2}, .freeze = {"vision", "audio_projector"}});
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    Cell& cell = own[i];
     cell.hears = true;
+    cell.sees = i >= alone;
     if (!all) cell.steps = 6;
     cells.push_back(cell);
   }

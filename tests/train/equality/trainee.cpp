@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kImage = 50;
 constexpr std::int64_t kMelBins = 10;
+constexpr std::int32_t kSound = 52;
 
 /// Turns the tiny Qwen2.5-VL into a model whose pictures are cut into tiles: a backbone without
 /// places in rows and columns, and every part that InternViT has.
@@ -100,9 +101,10 @@ config::ModelConfig tiny_model_config(bool sees, config::VisionClass tower) {
   return config;
 }
 
-config::ModelConfig tiny_hearing_config() {
-  config::ModelConfig config = tiny_model_config(/*sees=*/false);
-  config.family = config::ModelFamily::kQwen2Audio;
+config::ModelConfig tiny_hearing_config(bool sees) {
+  config::ModelConfig config = tiny_model_config(sees);
+  config.family =
+      sees ? config::ModelFamily::kQwen2_5OmniThinker : config::ModelFamily::kQwen2Audio;
   config.backbone.qkv_bias = true;
   config.backbone.qk_norm = false;
   config.backbone.tied_head = false;
@@ -113,8 +115,10 @@ config::ModelConfig tiny_hearing_config() {
                   .output_width = config.backbone.width,
                   .mel_bins = kMelBins,
                   .positions = 20,
+                  .chunk = sees ? 14 : 0,
                   .initializer_range = 0.2};
-  config.tokens.audio_pad = kImage;
+  config.tokens.audio_pad = kSound;
+  if (sees) config.vision->splits_qkv = true;
   return config;
 }
 
@@ -171,8 +175,8 @@ data::EncodedSample make_sample(const config::ModelConfig& model, int step, std:
   };
   const auto append_sound = [&] {
     sample.items.push_back(make_sound(*audio, stream));
-    const auto tokens = sample.items.back().grid.patches() / kFramesOfPosition / 2;
-    sample.tokens.insert(sample.tokens.end(), static_cast<std::size_t>(tokens), kImage);
+    const auto tokens = audio->tokens_of(sample.items.back().grid);
+    sample.tokens.insert(sample.tokens.end(), static_cast<std::size_t>(tokens), kSound);
     sample.targets.resize(sample.tokens.size(), data::kIgnoredTarget);
   };
   if (audio && index % 3 == 1) append_sound();
@@ -218,7 +222,7 @@ config::Plan plan_of(const Cell& cell, const config::RunConfig& config, std::int
   for (std::int64_t rank = 0; rank < world; ++rank)
     if (is_colocated || std::ranges::count(vision.ranks, rank) == 0) rest.push_back(rank);
   const std::int64_t layers =
-      (model.vision ? model.vision->layers : model.audio->layers) / vision.mesh.pp;
+      (cell.encoder() == "vision" ? model.vision->layers : model.audio->layers) / vision.mesh.pp;
   for (std::int64_t stage = 0; stage < vision.mesh.pp; ++stage)
     vision.stages.push_back({.first = stage * layers, .layers = layers});
   const bool splits = schedule::traits_of(cell.order).splits_backward;
@@ -251,7 +255,7 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   if (cell.shards_optimizer) config_.parallel.shard = config::Shard::kOptimizer;
   config_.parallel.release = cell.releases ? config::Release::kAuto : config::Release::kNever;
   config::ModelConfig model_config =
-      cell.hears ? tiny_hearing_config() : tiny_model_config(cell.sees, cell.tower);
+      cell.hears ? tiny_hearing_config(cell.sees) : tiny_model_config(cell.sees, cell.tower);
   model_config.backbone.layers = cell.layers;
   model_config.backbone.tied_head = model_config.backbone.tied_head || cell.ties_head;
   config_.batch = {.global_samples = cell.samples,

@@ -16,8 +16,8 @@ namespace tributary::train {
 [[nodiscard]] config::ModelConfig tiny_model_config(
     bool sees, config::VisionClass tower = config::VisionClass::kQwen2_5Vl);
 
-/// The tiny Qwen2-Audio.
-[[nodiscard]] config::ModelConfig tiny_hearing_config();
+/// The tiny Qwen2-Audio, or the thinker of Qwen2.5-Omni.
+[[nodiscard]] config::ModelConfig tiny_hearing_config(bool sees);
 
 /// One tiny model in training on some mesh, on batches that follow only from the step.
 class Trainee {
