@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/decode/sound_file.h"
+#include "data/preprocess/resample.h"
 #include "data/preprocess/whisper.h"
 #include "ops/log_mel.h"
 

@@ -3,25 +3,13 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <soxr.h>
 
 #include "core/error.h"
 #include "core/file/given_file.h"
 #include "core/json.h"
+#include "data/preprocess/resample.h"
 
 namespace tributary::data {
-namespace {
-
-/// The samples of a sound at another rate.
-std::int64_t resampled_length(SoundSize size, std::int64_t rate) {
-  if (size.rate == rate) return size.samples;
-  // In the reference's order of operations.
-  const double ratio = static_cast<double>(rate) / static_cast<double>(size.rate);
-  return static_cast<std::int64_t>(std::ceil(static_cast<double>(size.samples) * ratio));
-}
-
-}  // namespace
-
 SoundConfig read_sound_config(const std::string& directory, const config::AudioConfig& model) {
   SoundConfig config{.model = model};
   const std::string path = directory + "/preprocessor_config.json";
@@ -67,24 +55,6 @@ Result<Grid> grid_of_sound(SoundSize size, const SoundConfig& config) {
   if (config.model.tokens_of(grid) < 1)
     return Refusal{"short_sound", str(seconds(samples), " seconds, which give no token")};
   return grid;
-}
-
-std::vector<float> resample(const Sound& sound, std::int64_t rate) {
-  if (sound.rate == rate) return sound.samples;
-  const auto length =
-      static_cast<std::size_t>(resampled_length({std::ssize(sound.samples), sound.rate}, rate));
-  std::vector<float> result(length + 1);
-  const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
-  std::size_t made = 0;
-  const soxr_error_t error =
-      soxr_oneshot(sound.rate, static_cast<double>(rate), /*num_channels=*/1, sound.samples.data(),
-                   sound.samples.size(), nullptr, result.data(), result.size(), &made, nullptr,
-                   &quality, nullptr);
-  if (error != nullptr)
-    TRIB_RAISE(Fault::kResource, .what = "data: cannot resample a sound", .found = error);
-  result.resize(made);
-  result.resize(length);  // zeros at the end, as librosa fills up
-  return result;
 }
 
 Result<PatchedItem> frame_sound(const Sound& sound, const SoundConfig& config,

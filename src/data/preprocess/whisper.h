@@ -41,12 +41,6 @@ using LogMel = std::function<std::vector<float>(std::span<const float> samples,
 /// errors: Refusal `long_sound` beyond what the model hears, `short_sound` when it gives no token
 [[nodiscard]] Result<Grid> grid_of_sound(SoundSize size, const SoundConfig& config);
 
-/// Brings samples to another rate by libsoxr's quality HQ, as librosa.load does by default.
-///
-/// shape:  returns ceil(samples * rate / sound.rate) samples
-/// errors: Fault::kResource when libsoxr has no memory
-[[nodiscard]] std::vector<float> resample(const Sound& sound, std::int64_t rate);
-
 /// Makes the rows that the encoder takes.
 ///
 /// shape:  rows [grid.patches(), mel_bins]
