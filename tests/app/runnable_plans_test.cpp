@@ -23,7 +23,7 @@ constexpr const char* kExperts = R"({"model_type": "qwen3_moe", "hidden_size": 2
  "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 32, "intermediate_size": 512,
  "num_hidden_layers": 6, "vocab_size": 2048, "num_experts": 8, "num_experts_per_tok": 2,
  "moe_intermediate_size": 128})";
-constexpr const char* kUnknown = R"({"model_type": "llava_onevision",
+constexpr const char* kUnknown = R"({"model_type": "janus",
  "vision_config": {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4,
    "intermediate_size": 256, "patch_size": 14},
  "text_config": {"hidden_size": 256, "num_hidden_layers": 6, "num_attention_heads": 8,
