@@ -36,17 +36,17 @@ class NetworkCut(unittest.TestCase):
     def variables(rank, world, port):
         return rank_job.torch_variables(rank, world, port, two_nodes.NAMES[0], local=False)
 
-    def wait_for_steps(self, steps):
-        metrics, end = self.shared / "run/metrics.jsonl", time.monotonic() + rank_job.LATE
-        while not metrics.exists() or metrics.read_text().count("\n") < steps:
-            self.assertLess(time.monotonic(), end, f"no step {steps}")
+    def wait_for_checkpoint(self):
+        checkpoints, end = self.shared / "run/checkpoints", time.monotonic() + rank_job.LATE
+        while not any(path.name[5:].isdigit() for path in checkpoints.glob("step-*")):
+            self.assertLess(time.monotonic(), end, "no checkpoint")
             time.sleep(0.01)
 
     def test_both_sides_leave_in_time_and_name_the_other(self):
         with two_nodes.TwoNodes() as nodes:
             commands = [nodes.on(rank, self.command("run.steps=100000")) for rank in range(2)]
             with rank_job.Job(commands, self.variables) as job:
-                self.wait_for_steps(4)
+                self.wait_for_checkpoint()
                 cut_at = time.monotonic()
                 nodes.cut()
                 ends = job.wait_for(range(2), cut_at)
