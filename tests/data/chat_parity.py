@@ -237,7 +237,7 @@ def compare_tiles(probe, folder, trained, template, source, count):
     rendered_by = environment.from_string(re.sub("{% (end)?generation %}", "", template))
     questions = [{"turns": make_turns(source, ["image", "video"], ["x"], media_roles=(0, 1)), "plain": True,
                   "system": "", "prompt": source.random() < 0.3, "newline": source.random() < 0.5,
-                  "media": 1 if template == INTERN else 2,
+                  "media": "internvl" if template == INTERN else "llava_onevision",
                   "frames": FRAMES if template == INTERN else 0} for _ in range(count)]
     (folder / "questions").write_text("".join(json.dumps(q) + "\n" for q in questions))
     subprocess.run([probe, folder / name / "tokenizer.json", folder / "questions",

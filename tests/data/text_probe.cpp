@@ -9,6 +9,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -58,9 +59,17 @@ std::vector<Turn> read_turns(const Json& listed) {
   return turns;
 }
 
+MediaForm form_of(const std::string& name) {
+  static const std::map<std::string, MediaForm> forms{
+      {"qwen_vl", MediaForm::kQwenVl},
+      {"internvl", MediaForm::kInternVl},
+      {"llava_onevision", MediaForm::kLlavaOneVision}};
+  return forms.at(name);
+}
+
 Json answer_chat(const Tokenizer& tokenizer, const Json& question) {
   const ChatTemplate chat(tokenizer, {.system_prompt = question.at("system").get<std::string>(),
-                                      .media = static_cast<MediaForm>(question.value("media", 0)),
+                                      .media = form_of(question.value("media", "qwen_vl")),
                                       .train_on_newline = question.at("newline").get<bool>(),
                                       .numbers_sounds = question.value("numbers", false)});
   const std::vector<Turn> turns = read_turns(question.at("turns"));
