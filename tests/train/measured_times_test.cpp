@@ -63,7 +63,8 @@ class MeasuredTimesTest : public testing::Test {
   }
 
   const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) / "measured_times_test";
+      std::filesystem::path(testing::TempDir()) /
+      str("measured_times.", testing::UnitTest::GetInstance()->current_test_info()->name());
   config::RunConfig config_;
   config::Plan plan_;
   config::Profile profile_{.device = "cpu", .cores = 1};
