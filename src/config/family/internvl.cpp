@@ -29,23 +29,12 @@ void require_intern_vit(const JsonObject& config, const JsonObject& vision) {
 }
 
 VisionConfig read_intern_vit(const JsonObject& vision, std::int64_t merge) {
-  VisionConfig tower;
-  tower.kind = VisionClass::kInternVit;
-  tower.layers = vision.whole("num_hidden_layers", 24, kLayerRange);
-  tower.width = vision.whole("hidden_size", 1024, {1, 1 << 20});
-  tower.heads = vision.whole("num_attention_heads", 16, {1, 1 << 14});
-  tower.mlp_width = vision.whole("intermediate_size", 4096, {1, 1 << 22});
-  tower.channels = vision.whole("num_channels", 3, {1, 64});
-  tower.patch = read_side(vision, "patch_size", 14);
-  tower.temporal_patch = 1;
-  tower.merge = merge;
-  tower.window = 0;
-  tower.tile = read_side(vision, "image_size", 448);
-  tower.positions_side = tower.tile_side();
+  VisionConfig tower = read_tile_tower(
+      vision, VisionClass::kInternVit, merge,
+      {.layers = 24, .width = 1024, .heads = 16, .mlp_width = 4096, .patch = 14, .tile = 448});
   tower.class_token = true;
   tower.qkv_bias = vision.flag("attention_bias", false);
   tower.qk_norm = vision.flag("use_qk_norm", false);
-  tower.norm_epsilon = vision.number("layer_norm_eps", 1e-6, 0.0);
   tower.initializer_range = vision.number("initializer_range", 0.02, 0.0);
   tower.layer_scale = vision.number("layer_scale_init_value", 0.1, 0.0);
   const std::string norm = vision.text("norm_type", "layer_norm");

@@ -58,20 +58,9 @@ void require_siglip(const JsonObject& config, const JsonObject& vision) {
 }
 
 VisionConfig read_siglip(const JsonObject& vision) {
-  VisionConfig tower;
-  tower.kind = VisionClass::kSiglip;
-  tower.layers = vision.whole("num_hidden_layers", 12, kLayerRange);
-  tower.width = vision.whole("hidden_size", 768, {1, 1 << 20});
-  tower.heads = vision.whole("num_attention_heads", 12, {1, 1 << 14});
-  tower.mlp_width = vision.whole("intermediate_size", 3072, {1, 1 << 22});
-  tower.channels = vision.whole("num_channels", 3, {1, 64});
-  tower.patch = read_side(vision, "patch_size", 16);
-  tower.temporal_patch = 1;
-  tower.merge = 1;
-  tower.window = 0;
-  tower.tile = read_side(vision, "image_size", 224);
-  tower.positions_side = tower.tile_side();
-  tower.norm_epsilon = vision.number("layer_norm_eps", 1e-6, 0.0);
+  VisionConfig tower = read_tile_tower(
+      vision, VisionClass::kSiglip, /*merge=*/1,
+      {.layers = 12, .width = 768, .heads = 12, .mlp_width = 3072, .patch = 16, .tile = 224});
   tower.projector_norm = false;
   return tower;
 }

@@ -15,16 +15,6 @@ constexpr DecoderDefaults kOmniText{.layers = 28,
                                     .rope_theta = 1e6};
 constexpr std::int64_t kMostPositions = 15000;  // 300 s, as its feature extractor takes
 
-BackboneConfig read_omni_text(const JsonObject& text, bool tied_head) {
-  BackboneConfig backbone = read_decoder(text, kOmniText);
-  backbone.head_width = even_head_width(text, backbone);
-  backbone.qkv_bias = true;
-  backbone.tied_head = tied_head;
-  read_sections(text, {}, backbone);
-  check_decoder(text, backbone);
-  return backbone;
-}
-
 AudioConfig read_chunked_whisper(const JsonObject& audio, std::int64_t backbone_width) {
   AudioConfig tower = read_whisper(audio, audio.whole("output_dim", 3584, {1, 1 << 20}));
   TRIB_REQUIRE(tower.output_width == backbone_width,
@@ -45,8 +35,8 @@ AudioConfig read_chunked_whisper(const JsonObject& audio, std::int64_t backbone_
 ModelConfig read_qwen2_5_omni_thinker(const JsonObject& config) {
   ModelConfig model;
   model.family = ModelFamily::kQwen2_5OmniThinker;
-  model.backbone =
-      read_omni_text(section_of(config, "text_config"), config.flag("tie_word_embeddings", false));
+  model.backbone = read_mrope_text(section_of(config, "text_config"), kOmniText,
+                                   config.flag("tie_word_embeddings", false));
   const std::int64_t width = model.backbone.width;
   model.vision = read_qwen2_5_tower(section_of(config, "vision_config"), width);
   model.vision->splits_qkv = true;

@@ -24,15 +24,25 @@ constexpr DecoderDefaults kTextDefaults{.layers = 80,
 
 constexpr DecoderDefaults kThirdTextDefaults{.max_positions = 128000, .rope_theta = 5e5};
 
-/// The text model of Qwen2-VL and Qwen2.5-VL.
-BackboneConfig read_text(const JsonObject& text, bool tied_head) {
-  BackboneConfig backbone = read_decoder(text, kTextDefaults);
-  backbone.head_width = even_head_width(text, backbone);
-  backbone.qkv_bias = true;
-  backbone.tied_head = tied_head;
-  read_sections(text, {}, backbone);
-  check_decoder(text, backbone);
-  return backbone;
+/// Fills in mrope_section: the halves of a head that follow time, row and column. `standard` is
+/// taken where the file has none; empty: it must have them.
+void read_sections(const JsonObject& text, std::vector<std::int64_t> standard,
+                   BackboneConfig& backbone) {
+  const std::optional<JsonObject> rope = rope_parameters(text);
+  TRIB_REQUIRE(!standard.empty() || (rope && rope->has("mrope_section")),
+               .what = "config: M-RoPE sections are missing",
+               .where = text.where("rope_scaling.mrope_section"),
+               .expected = "three whole numbers (time, row, column)");
+  backbone.mrope_section =
+      rope ? rope->wholes("mrope_section", std::move(standard), {0, 1 << 13}) : standard;
+  const auto sum = std::accumulate(backbone.mrope_section.begin(), backbone.mrope_section.end(),
+                                   std::int64_t{0});
+  TRIB_REQUIRE(backbone.mrope_section.size() == 3 && 2 * sum == backbone.head_width,
+               .what = "config: M-RoPE sections do not fill half a head",
+               .where = (rope ? *rope : text).where("mrope_section"),
+               .found = str(rope ? rope->found("mrope_section") : "the default", ", sum ", sum,
+                            ", head width ", backbone.head_width),
+               .expected = str("three numbers with the sum ", backbone.head_width / 2));
 }
 
 /// The text model of Qwen3-VL.
@@ -161,30 +171,22 @@ ModelConfig read_early(const JsonObject& config, ModelFamily family,
                          (nested && nested->flag("tie_word_embeddings", false));
   ModelConfig model;
   model.family = family;
-  model.backbone = read_text(nested ? *nested : config, tied_head);
+  model.backbone = read_mrope_text(nested ? *nested : config, kTextDefaults, tied_head);
   read_media(config, nested, read_vision, model);
   return model;
 }
 
 }  // namespace
 
-void read_sections(const JsonObject& text, std::vector<std::int64_t> standard,
-                   BackboneConfig& backbone) {
-  const std::optional<JsonObject> rope = rope_parameters(text);
-  TRIB_REQUIRE(!standard.empty() || (rope && rope->has("mrope_section")),
-               .what = "config: M-RoPE sections are missing",
-               .where = text.where("rope_scaling.mrope_section"),
-               .expected = "three whole numbers (time, row, column)");
-  backbone.mrope_section =
-      rope ? rope->wholes("mrope_section", std::move(standard), {0, 1 << 13}) : standard;
-  const auto sum = std::accumulate(backbone.mrope_section.begin(), backbone.mrope_section.end(),
-                                   std::int64_t{0});
-  TRIB_REQUIRE(backbone.mrope_section.size() == 3 && 2 * sum == backbone.head_width,
-               .what = "config: M-RoPE sections do not fill half a head",
-               .where = (rope ? *rope : text).where("mrope_section"),
-               .found = str(rope ? rope->found("mrope_section") : "the default", ", sum ", sum,
-                            ", head width ", backbone.head_width),
-               .expected = str("three numbers with the sum ", backbone.head_width / 2));
+BackboneConfig read_mrope_text(const JsonObject& text, const DecoderDefaults& defaults,
+                               bool tied_head) {
+  BackboneConfig backbone = read_decoder(text, defaults);
+  backbone.head_width = even_head_width(text, backbone);
+  backbone.qkv_bias = true;
+  backbone.tied_head = tied_head;
+  read_sections(text, {}, backbone);
+  check_decoder(text, backbone);
+  return backbone;
 }
 
 VisionConfig read_qwen2_5_tower(const JsonObject& vision, std::int64_t backbone_width) {

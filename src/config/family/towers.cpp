@@ -73,6 +73,25 @@ void require_last_features(const JsonObject& config, const std::string& selectio
   require_activation(config, "projector_hidden_act", "gelu");
 }
 
+VisionConfig read_tile_tower(const JsonObject& vision, VisionClass kind, std::int64_t merge,
+                             const TileTowerDefaults& defaults) {
+  VisionConfig tower;
+  tower.kind = kind;
+  tower.layers = vision.whole("num_hidden_layers", defaults.layers, kLayerRange);
+  tower.width = vision.whole("hidden_size", defaults.width, {1, 1 << 20});
+  tower.heads = vision.whole("num_attention_heads", defaults.heads, {1, 1 << 14});
+  tower.mlp_width = vision.whole("intermediate_size", defaults.mlp_width, {1, 1 << 22});
+  tower.channels = vision.whole("num_channels", 3, {1, 64});
+  tower.patch = read_side(vision, "patch_size", defaults.patch);
+  tower.temporal_patch = 1;
+  tower.merge = merge;
+  tower.window = 0;
+  tower.tile = read_side(vision, "image_size", defaults.tile);
+  tower.positions_side = tower.tile_side();
+  tower.norm_epsilon = vision.number("layer_norm_eps", 1e-6, 0.0);
+  return tower;
+}
+
 void check_tile_tower(const JsonObject& vision, const VisionConfig& tower) {
   TRIB_REQUIRE(tower.width % tower.heads == 0,
                .what = "config: vision width does not divide over the heads",

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/family/decoder.h"
 #include "config/family/model_config.h"
 #include "config/reading/json_object.h"
 
@@ -39,16 +40,28 @@ void require_activation(const JsonObject& object, const std::string& key,
 /// and another activation of the projector than GELU.
 void require_last_features(const JsonObject& config, const std::string& selection);
 
+/// What a file of a tower of tiles that names nothing has.
+struct TileTowerDefaults {
+  std::int64_t layers;
+  std::int64_t width;
+  std::int64_t heads;
+  std::int64_t mlp_width;
+  std::int64_t patch;
+  std::int64_t tile;
+};
+/// The fields that all towers of tiles have.
+[[nodiscard]] VisionConfig read_tile_tower(const JsonObject& vision, VisionClass kind,
+                                           std::int64_t merge, const TileTowerDefaults& defaults);
+
 /// Checks the rules between fields of a tower of tiles.
 void check_tile_tower(const JsonObject& vision, const VisionConfig& tower);
 
 /// The vision tower of Qwen2.5-VL, with the defaults of its class, in front of a backbone.
 [[nodiscard]] VisionConfig read_qwen2_5_tower(const JsonObject& vision,
                                               std::int64_t backbone_width);
-/// Fills in mrope_section: the halves of a head that follow time, row and column. `standard` is
-/// taken where the file has none; empty: it must have them.
-void read_sections(const JsonObject& text, std::vector<std::int64_t> standard,
-                   BackboneConfig& backbone);
+/// The text model of Qwen2-VL, Qwen2.5-VL and Qwen2.5-Omni.
+[[nodiscard]] BackboneConfig read_mrope_text(const JsonObject& text,
+                                             const DecoderDefaults& defaults, bool tied_head);
 /// The encoder of Whisper, with the defaults of Qwen2AudioEncoderConfig.
 [[nodiscard]] AudioConfig read_whisper(const JsonObject& audio, std::int64_t output_width);
 
