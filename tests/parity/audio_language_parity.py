@@ -148,26 +148,10 @@ def make_case(name, sizes, layout, samples):
                         published=published_name)
 
 
-def check_round_trips(suite, case):
-    kind = type(case.model)
-    saves = round_trips.TheirSaves(suite, case)
-    saves.check()
-
-    def in_memory():
-        harness.publish(dataclasses.replace(case, in_memory_names=True), saves.base / "memory")
-        model, faults = round_trips.load(kind, saves.base / "memory", torch.float32)
-        model.save_pretrained(saves.base / "again")
-        measures, more = saves.compare(saves.base / "again")
-        return measures, faults + more
-
-    suite.check(f"{case.name}: in-memory names", in_memory)
-    round_trips.check_export(suite, case, kind, torch.float32)
-
-
 def cases(suite):
     for spec in itertools.chain(fixed_cases(), (random_case(seed) for seed in range(6))):
         suite.parity(make_case(*spec))
-    check_round_trips(suite, make_case(*next(fixed_cases())))
+    round_trips.check_all(suite, make_case(*next(fixed_cases())))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Round trips of weights through files, for both parity suites: transformers writes and we load, and
+"""Round trips of weights through files, for the parity suites: transformers writes and we load, and
 we write and transformers loads."""
 
+import dataclasses
 import shutil
 
 import harness
@@ -72,3 +73,21 @@ def check_export(suite, case, kind, dtype, stale_type=False):
         return {"tensors": len(model.state_dict())}, faults
 
     suite.check(f"{case.name}: exported by us", body)
+
+
+def check_all(suite, case):
+    """Both directions, and a model whose names are those of transformers in memory."""
+    kind = type(case.model)
+    saves = TheirSaves(suite, case)
+    saves.check()
+
+    def in_memory():
+        harness.publish(dataclasses.replace(case, in_memory_names=True, flat_config=False),
+                        saves.base / "memory")
+        model, faults = load(kind, saves.base / "memory", torch.float32)
+        model.save_pretrained(saves.base / "again")
+        measures, more = saves.compare(saves.base / "again")
+        return measures, faults + more
+
+    suite.check(f"{case.name}: in-memory names", in_memory)
+    check_export(suite, case, kind, torch.float32)

@@ -7,28 +7,16 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "data/decode/sound_file.h"
 #include "data/preprocess/resample.h"
 #include "data/preprocess/whisper.h"
-#include "ops/log_mel.h"
+#include "train/start/media_kernels.h"
 
 namespace tributary {
 namespace {
-
-std::vector<float> frame_samples(std::span<const float> samples, const data::SoundConfig& config,
-                                 std::int64_t frames) {
-  return ops::log_mel(samples,
-                      {.rate = config.rate,
-                       .window = config.window,
-                       .step = config.step,
-                       .bins = config.model.mel_bins,
-                       .clip = config.most_samples()},
-                      frames);
-}
 
 void write(std::ofstream& out, const std::vector<float>& values, std::int64_t count) {
   const auto number = static_cast<std::int32_t>(count);
@@ -45,7 +33,7 @@ void convert(std::ifstream& list, std::ofstream& out) {
     const std::vector<std::uint8_t> file(text.begin(), text.end());
     const Result<data::Sound> sound = data::decode_sound(file);
     const Result<data::PatchedItem> item =
-        sound ? data::frame_sound(sound.value(), config, frame_samples)
+        sound ? data::frame_sound(sound.value(), config, train::frame_samples)
               : Result<data::PatchedItem>(sound.refusal());
     if (!item) {
       std::cout << path << " " << item.refusal().code << "\n";

@@ -244,30 +244,13 @@ def make_case(family, name, sizes, layout, samples):
     return case
 
 
-def check_round_trips(suite, case):
-    kind = type(case.model)
-    saves = round_trips.TheirSaves(suite, case)
-    saves.check()
-
-    def in_memory():
-        harness.publish(dataclasses.replace(case, in_memory_names=True, flat_config=False),
-                        saves.base / "memory")
-        model, faults = round_trips.load(kind, saves.base / "memory", torch.float32)
-        model.save_pretrained(saves.base / "again")
-        measures, more = saves.compare(saves.base / "again")
-        return measures, faults + more
-
-    suite.check(f"{case.name}: in-memory names", in_memory)
-    round_trips.check_export(suite, case, kind, torch.float32)
-
-
 def cases(suite):
     everything = [*fixed_cases(), *(random_case(seed) for seed in range(6))]
     for family in CLASSES:
         for spec in everything:
             suite.parity(make_case(family, *spec))
         for spec in everything[:2]:  # untied and tied
-            check_round_trips(suite, make_case(family, *spec))
+            round_trips.check_all(suite, make_case(family, *spec))
 
 
 if __name__ == "__main__":
