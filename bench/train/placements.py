@@ -8,6 +8,12 @@ a quarter of it, train on four processes under placements that alternate: A B C 
 have pictures of very unequal sizes, some none and some many. All placements train on the same samples
 and must have the losses of the first one.
 
+What DFLOP's plan and its scheduler gain, alone and together, over a pipeline whose stages all modules share:
+
+    bench/train/placements.py build/release/tributary --work runs/parts --share 0.45 \
+        --models 1:1 1:2 1:4 1:8 --baseline "first stage, in turn" --placements "first stage" \
+        "separate 2+2, in turn" "separate 2+2" "separate 1+3, in turn" "separate 1+3"
+
 Each process has one thread and is bound to one core: processes 0 and 1 share the first, 2 and 3 the
 second, under every placement. A process that waits lends its time to its neighbour on the core, which
 hides what imbalance costs on machines of their own. `--share 0.45` gives each process that much of a
@@ -36,8 +42,9 @@ import pictured_model
 RANKS = 4
 WARM_UP_STEPS = 3
 MOST_LOSS_DIFFERENCE = 1e-4  # relative; sums have another order
-MODELS = {"1:1": 1, "1:4": 4}  # FLOP of the tower to those of the backbone
+MODELS = {"1:1": 1, "1:2": 2, "1:4": 4, "1:8": 8}  # FLOP of the tower to those of the backbone
 
+IN_TURN = {"balance": "none"}
 LEVEL = {"balance": "lpt_2d"}
 # Microbatches let a tower work on one while the backbone works on another.
 IN_FLOW = LEVEL | {"packing": "level", "microbatches": 4}
@@ -48,7 +55,7 @@ def tower(placement, **keys):
 
 
 PLACEMENTS = {  # name: (section parallel, section batch)
-    "inline, in turn": ({"dp_replicate": 4}, {"balance": "none"}),
+    "inline, in turn": ({"dp_replicate": 4}, IN_TURN),
     "inline": ({"dp_replicate": 4}, LEVEL),
     "separate 2+2": ({"dp_replicate": 2} | tower("separate", dp_replicate=2), IN_FLOW),
     "separate 1+3": ({"dp_replicate": 3} | tower("separate"), IN_FLOW),
@@ -58,8 +65,12 @@ PLACEMENTS = {  # name: (section parallel, section batch)
     "colocated, tp": ({"dp_replicate": 2, "tp": 2} | tower("colocated", dp_replicate=4), LEVEL),
     "first stage": ({"pp": 4, "vision_stages": 1}, IN_FLOW | {"microbatches": 8}),
 }
-BASELINE = "inline, in turn"
-QUICK = (BASELINE, "separate 1+3")
+PLACEMENTS_IN_TURN = {
+    "first stage, in turn": ({"pp": 4, "vision_stages": 1}, IN_TURN),
+    "separate 2+2, in turn": ({"dp_replicate": 2} | tower("separate", dp_replicate=2), IN_TURN),
+    "separate 1+3, in turn": ({"dp_replicate": 3} | tower("separate"), IN_TURN),
+}
+ALL_PLACEMENTS = PLACEMENTS | PLACEMENTS_IN_TURN
 
 
 def parse_arguments():
@@ -67,8 +78,9 @@ def parse_arguments():
     parser.add_argument("tributary", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("runs/placements"))
     parser.add_argument("--output", type=pathlib.Path, help="JSON of all figures; default: in the work folder")
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--placements", nargs="+", choices=PLACEMENTS, default=list(PLACEMENTS))
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=["1:1", "1:4"])
+    parser.add_argument("--placements", nargs="+", choices=ALL_PLACEMENTS, default=list(PLACEMENTS))
+    parser.add_argument("--baseline", choices=ALL_PLACEMENTS, default="inline, in turn")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each placement")
     parser.add_argument("--steps", type=int, default=8, help="of a run")
     parser.add_argument("--samples", type=int, default=32, help="of a global batch")
@@ -78,10 +90,10 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="two placements of a tiny model for 4 steps")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.models, arguments.placements, arguments.rounds = ["1:1"], list(QUICK), 1
+        arguments.models, arguments.placements, arguments.rounds = ["1:1"], ["separate 1+3"], 1
         arguments.steps, arguments.samples, arguments.gflop, arguments.no_profile = 4, 12, 0.01, True
-    if BASELINE not in arguments.placements:
-        arguments.placements.insert(0, BASELINE)
+    if arguments.baseline not in arguments.placements:
+        arguments.placements.insert(0, arguments.baseline)
     return arguments
 
 
@@ -121,8 +133,8 @@ class Bench:
 
     def train(self, placement, round_, groups):
         """The figures of a run."""
-        name = f"{list(PLACEMENTS).index(placement)}-{round_}"
-        config = self.config(name, *PLACEMENTS[placement])
+        name = f"{list(ALL_PLACEMENTS).index(placement)}-{round_}"
+        config = self.config(name, *ALL_PLACEMENTS[placement])
         cores = sorted(os.sched_getaffinity(0))
         join = 'echo $$ > "$0" || exit 1; exec taskset -c "$@"'
         common.launch([["sh", "-c", join, group, str(cores[rank * len(cores) // RANKS]),
@@ -200,7 +212,7 @@ def measure(bench, placements, rounds):
         for round_, name in itertools.product(range(rounds), placements):
             seen[name].append(bench.train(name, round_, groups))
             print(f"round {round_ + 1}: {name}: {seen[name][-1]['step']:.3f} s", file=sys.stderr)
-    base = seen[BASELINE]
+    base = seen[bench.arguments.baseline]
     losses = base[0]["losses"]
     return {name: {"step": spread([each["step"] for each in runs]),
                    "ratio": spread([each["step"] / other["step"] for each, other in zip(runs, base)]),
@@ -229,7 +241,7 @@ def print_table(figures, bench):
           f"{shape.width}; FLOP of a sample, forward: {tower_flop / 1e9:.3f}e9 and {backbone_flop / 1e9:.3f}e9.\n")
     print("| placement | step s | ratio | max/mean: time | vision | backbone | features MB | loss | predicted s | ratio |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    base = figures[BASELINE].get("predicted")
+    base = figures[bench.arguments.baseline].get("predicted")
     for name, each in figures.items():
         levels = " | ".join(f"{each['imbalance'][key]:.2f}" for key in ("time", "vision", "backbone"))
         predicted = each.get("predicted")
@@ -259,7 +271,7 @@ def main():
     limit = f"{arguments.share} of a core each" if arguments.share else "no other limit"
     print(f"\n{RANKS} processes of one thread, two neighbours bound to a core, {limit}; {arguments.samples} "
           f"samples a step, {arguments.rounds} runs of {arguments.steps} steps; min / median / max over the "
-          f"runs, ratios to `{BASELINE}` run beside run.")
+          f"runs, ratios to `{arguments.baseline}` run beside run.")
     output = arguments.output or arguments.work / "placements.json"
     output.write_text(json.dumps({"share": arguments.share, "models": found}, indent=1))
     worst = max(each["loss_difference"] for model in found.values() for each in model["placements"].values())

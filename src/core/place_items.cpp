@@ -6,18 +6,48 @@
 
 namespace tributary {
 
-std::vector<std::int64_t> place_items(std::span<const std::int64_t> costs,
-                                      std::span<std::int64_t> loads) {
+namespace {
+
+/// The items, the costliest first.
+std::vector<std::size_t> order_of(std::span<const std::int64_t> costs) {
   std::vector<std::size_t> order(costs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::greater{}, [&](std::size_t item) { return costs[item]; });
+  return order;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> place_items(std::span<const std::int64_t> costs,
+                                      std::span<std::int64_t> loads) {
   std::vector<std::int64_t> place_of(costs.size());
-  for (const std::size_t item : order) {
+  for (const std::size_t item : order_of(costs)) {
     const auto least = std::ranges::min_element(loads);
     *least += costs[item];
     place_of[item] = least - loads.begin();
   }
   return place_of;
+}
+
+std::vector<std::int64_t> place_near(std::span<const std::int64_t> costs,
+                                     std::span<const PlaceRange> near,
+                                     std::vector<std::int64_t>& loads) {
+  std::vector<std::int64_t> level = loads;
+  const std::vector<std::int64_t> anywhere = place_items(costs, level);
+  const std::int64_t most = std::ranges::max(level);
+  std::vector<std::int64_t> place_of(costs.size());
+  std::vector<std::int64_t> kept = loads;
+  for (const std::size_t item : order_of(costs)) {
+    auto least =
+        std::ranges::min_element(kept.begin() + near[item].first, kept.begin() + near[item].end);
+    if (near[item].first == near[item].end || *least + costs[item] > most)
+      least = std::ranges::min_element(kept);
+    *least += costs[item];
+    place_of[item] = least - kept.begin();
+  }
+  const bool is_level = std::ranges::max(kept) <= most + most / 64;
+  loads = is_level ? kept : level;
+  return is_level ? place_of : anywhere;
 }
 
 std::vector<std::int64_t> place_items(std::span<const TimeAndRoom> items, std::int64_t capacity,

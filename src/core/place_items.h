@@ -14,6 +14,20 @@ namespace tributary {
 [[nodiscard]] std::vector<std::int64_t> place_items(std::span<const std::int64_t> costs,
                                                     std::span<std::int64_t> loads);
 
+/// Places from `first` to before `end`.
+struct PlaceRange {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+};
+
+/// Dispatches items as above, but lets them stay near: the costliest goes first to the least loaded
+/// of its near places where that holds no more than the fullest place of place_items, else to the
+/// least loaded of all. Where some place then has over 1/64 more than that, it is as place_items.
+/// shape: near [items], loads [places] -> returns the place of each item
+[[nodiscard]] std::vector<std::int64_t> place_near(std::span<const std::int64_t> costs,
+                                                   std::span<const PlaceRange> near,
+                                                   std::vector<std::int64_t>& loads);
+
 /// What an item needs, and what a place has: time, and room in any unit.
 struct TimeAndRoom {
   std::int64_t time = 0;

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,34 @@ enum class Modality { kText, kImage, kVideo, kAudio };
 
 /// The modalities whose items encoders take, in the order in which a pack holds them.
 inline constexpr std::array kMediaModalities{Modality::kImage, Modality::kVideo, Modality::kAudio};
+
+class ModalitySet {
+ public:
+  constexpr ModalitySet() = default;
+  constexpr ModalitySet(std::initializer_list<Modality> modalities)
+      : ModalitySet(std::span(modalities.begin(), modalities.size())) {}
+  constexpr explicit ModalitySet(std::span<const Modality> modalities) {
+    for (const Modality each : modalities) bits_ |= 1U << static_cast<unsigned>(each);
+  }
+
+  [[nodiscard]] constexpr bool has(Modality modality) const {
+    return (bits_ >> static_cast<unsigned>(modality) & 1U) != 0;
+  }
+  [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
+  constexpr ModalitySet& operator|=(ModalitySet other) {
+    bits_ |= other.bits_;
+    return *this;
+  }
+  [[nodiscard]] constexpr ModalitySet without(ModalitySet other) const {
+    ModalitySet left;
+    left.bits_ = bits_ & ~other.bits_;
+    return left;
+  }
+  friend bool operator==(ModalitySet, ModalitySet) = default;
+
+ private:
+  unsigned bits_ = 0;
+};
 
 /// Frames of a spectrogram that become one position of its encoder: the convolutions of Whisper.
 inline constexpr std::int64_t kFramesOfPosition = 2;

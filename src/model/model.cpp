@@ -17,6 +17,10 @@ at::Tensor empty_rows(const Model& model, std::int64_t rows, std::int64_t width)
   return at::empty({rows, width}, model.units().front()->whole_options());
 }
 
+Features features_of(const PackedBatch& batch, bool tokens_are_whole) {
+  return batch.encode_apart ? batch.encode_apart(tokens_are_whole) : Features{};
+}
+
 [[noreturn]] void raise_no_encoder(const std::string& module) {
   TRIB_RAISE(Fault::kBug, .what = "model: family has no encoder of this name", .found = module);
 }
@@ -53,10 +57,12 @@ at::Tensor Model::empty_input(int stage, const PackedBatch& batch) const {
 std::int64_t Model::input_width(int /*stage*/) const { return config_.backbone.width; }
 
 at::Tensor Model::forward(const PackedBatch& batch) {
+  const Features features = features_of(batch, /*tokens_are_whole=*/false);
   return parallel::run_stages(
-      layout(), batch.encode_apart ? batch.encode_apart(/*tokens_are_whole=*/false) : at::Tensor(),
-      [&](int stage) { return empty_input(stage, batch); },
-      [&](int stage, const at::Tensor& input) { return run_stage(stage, batch, input); });
+      layout(), /*input=*/{}, [&](int stage) { return empty_input(stage, batch); },
+      [&](int stage, const at::Tensor& hidden) {
+        return run_stage(stage, batch, {.hidden = hidden, .features = features});
+      });
 }
 
 at::Tensor Model::run_encoder_stage(const std::string& module, int, const EncoderInput&,
@@ -82,11 +88,11 @@ at::Tensor Model::prefill(const PackedBatch& batch, KvCache& cache) {
   const at::NoGradGuard no_grad;
   cache.start(batch.cu_seqlens, ops::to_device(batch.position_ids, device()),
               config_.backbone.layers);
+  const Features features = features_of(batch, /*tokens_are_whole=*/true);
   return parallel::run_stages(
-      layout(), batch.encode_apart ? batch.encode_apart(/*tokens_are_whole=*/true) : at::Tensor(),
-      [&](int stage) { return empty_input(stage, batch); },
-      [&](int stage, const at::Tensor& input) {
-        return prefill_stage(stage, batch, input, cache);
+      layout(), /*input=*/{}, [&](int stage) { return empty_input(stage, batch); },
+      [&](int stage, const at::Tensor& hidden) {
+        return prefill_stage(stage, batch, {.hidden = hidden, .features = features}, cache);
       });
 }
 

@@ -29,6 +29,15 @@ struct EncoderInput {
   std::vector<Grid> grids;  // of the items
 };
 
+/// Rows that encoders with ranks of their own made, item after item, by module.
+using Features = std::map<std::string, at::Tensor>;
+
+/// What a virtual stage of the backbone takes.
+struct StageInput {
+  at::Tensor hidden = {};  // [rows, input_width(stage)] of the stage before; undefined at the first
+  Features features = {};  // at the first stage
+};
+
 /// Samples back to back, as every model takes them.
 struct PackedBatch {
   at::Tensor input_ids;  // [tokens] i64, on the host; media placeholders already expanded
@@ -38,9 +47,9 @@ struct PackedBatch {
   std::map<Modality, EncoderInput> media = {};  // in order of appearance over the whole pack
   /// Runs this rank's part of the encoders that have ranks of their own, and returns the features
   /// that its first stage of the backbone takes: those of its tokens, or of the whole pack while
-  /// tokens are whole. Undefined elsewhere. Null: all encoders are inline.
+  /// tokens are whole. None elsewhere. Null: all encoders are inline.
   /// collective: over the ranks of encoders and backbone
-  std::function<at::Tensor(bool tokens_are_whole)> encode_apart = {};
+  std::function<Features(bool tokens_are_whole)> encode_apart = {};
 
   /// The items of one modality; there may be none.
   [[nodiscard]] const EncoderInput& of(Modality modality) const;
@@ -91,11 +100,9 @@ class Model {
   /// batch holds
   [[nodiscard]] at::Tensor forward(const PackedBatch& batch);
   /// Runs one virtual stage of the backbone, which this rank holds.
-  /// shape: input [rows, input_width(stage)] as the stage before returned it; for the first the
-  ///        features of encoders apart, item after item, or undefined -> returns
-  ///        [rows, input_width(stage + 1)]
+  /// shape: returns [rows, input_width(stage + 1)]
   [[nodiscard]] virtual at::Tensor run_stage(int stage, const PackedBatch& batch,
-                                             const at::Tensor& input) = 0;
+                                             const StageInput& input) = 0;
   /// Allocates what a later virtual stage takes from the one before.
   /// shape: [rows, input_width(stage)]
   [[nodiscard]] at::Tensor empty_input(int stage, const PackedBatch& batch) const;
@@ -143,7 +150,7 @@ class Model {
 
  protected:
   [[nodiscard]] virtual at::Tensor prefill_stage(int stage, const PackedBatch& batch,
-                                                 const at::Tensor& input, KvCache& cache) = 0;
+                                                 const StageInput& input, KvCache& cache) = 0;
   /// shape: input [samples, width], undefined for the first stage, which embeds the tokens
   [[nodiscard]] virtual at::Tensor decode_stage(int stage, const at::Tensor& token_ids,
                                                 const at::Tensor& input, KvCache& cache) = 0;

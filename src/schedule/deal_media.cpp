@@ -35,7 +35,7 @@ std::vector<Grid> grids_of(std::span<const MediaItem> items) {
 }  // namespace
 
 std::vector<MediaRound> list_media(std::span<const SampleShape> shapes,
-                                   std::span<const PackedBins> microbatches) {
+                                   std::span<const PackedBins> microbatches, ModalitySet takes) {
   std::int64_t most = 0;
   for (const PackedBins& own : microbatches) most = std::max(most, own.bins());
   std::vector<MediaRound> rounds(static_cast<std::size_t>(most));
@@ -43,6 +43,7 @@ std::vector<MediaRound> list_media(std::span<const SampleShape> shapes,
     for (std::int64_t bin = 0; bin < microbatches[replica].bins(); ++bin)
       for (const Modality modality : kMediaModalities)
         for (const std::int32_t sample : microbatches[replica].bin(bin)) {
+          if (!takes.has(modality)) break;
           MediaItem item;
           item.sample = sample;
           item.replica = static_cast<std::int32_t>(replica);
@@ -107,21 +108,32 @@ void deal_to_own_replicas(const MediaSeats& seats, MediaRound& round) {
   }
 }
 
-/// Dispatches items to empty places with room for `capacity` patches each (0: for all), and adds
-/// them to the loads.
-/// shape: returns the place of each item
-std::vector<std::int64_t> dispatch(const MediaCost& cost, std::span<MediaItem* const> items,
-                                   std::int64_t capacity, std::vector<std::int64_t>& loads) {
-  if (capacity == 0) {
+/// The seats on the ranks of an item's home.
+PlaceRange seats_at_home(const MediaSeats& seats, const MediaItem& item) {
+  if (seats.home_ranks == 0) return {};
+  const std::int64_t first = (item.replica * seats.homes + item.home) * seats.home_ranks;
+  return {first / seats.seat_ranks, (first + seats.home_ranks - 1) / seats.seat_ranks + 1};
+}
+
+/// Dispatches items to seats, each with the capacity of a pass, and adds them to the loads.
+/// shape: returns the seat of each item
+std::vector<std::int64_t> dispatch(const MediaSeats& seats, const MediaCost& cost,
+                                   std::span<MediaItem* const> items,
+                                   std::vector<std::int64_t>& loads) {
+  if (seats.capacity == 0) {
     std::vector<std::int64_t> costs;
-    for (const MediaItem* item : items) costs.push_back(cost(item->grid));
-    return place_items(costs, loads);
+    std::vector<PlaceRange> near;
+    for (const MediaItem* item : items) {
+      costs.push_back(cost(item->grid));
+      near.push_back(seats_at_home(seats, *item));
+    }
+    return place_near(costs, near, loads);
   }
   std::vector<TimeAndRoom> sizes;
   for (const MediaItem* item : items) sizes.push_back({cost(item->grid), item->grid.patches()});
   std::vector<TimeAndRoom> places;
   for (const std::int64_t time : loads) places.push_back({.time = time});
-  const std::vector<std::int64_t> place_of = place_items(sizes, capacity, places);
+  const std::vector<std::int64_t> place_of = place_items(sizes, seats.capacity, places);
   std::ranges::transform(places, loads.begin(), &TimeAndRoom::time);
   return place_of;
 }
@@ -144,7 +156,7 @@ void deal_rounds(const MediaSeats& seats, const MediaCost& cost, std::vector<Med
     } else {
       if (seats.splits_frames) split_clips(seats, cost, half_of_a_seat(seats, cost, alone), round);
       const std::vector<std::int64_t> seat_of =
-          dispatch(cost, items_of_rounds(alone), seats.capacity, loads);
+          dispatch(seats, cost, items_of_rounds(alone), loads);
       for (std::size_t i = 0; i < round.size(); ++i)
         round[i].seat = static_cast<std::int32_t>(seat_of[i]);
     }
@@ -153,12 +165,11 @@ void deal_rounds(const MediaSeats& seats, const MediaCost& cost, std::vector<Med
   }
 }
 
-/// Dispatches the items of rounds to the seats of a colocated encoder, each with room for
-/// `capacity` patches.
-void deal_to_seats(const MediaCost& cost, std::span<MediaRound> rounds, std::int64_t capacity,
+/// Dispatches the items of rounds to the seats of a colocated encoder.
+void deal_to_seats(const MediaSeats& seats, const MediaCost& cost, std::span<MediaRound> rounds,
                    std::vector<std::int64_t>& loads) {
   const std::vector<MediaItem*> items = items_of_rounds(rounds);
-  const std::vector<std::int64_t> seat_of = dispatch(cost, items, capacity, loads);
+  const std::vector<std::int64_t> seat_of = dispatch(seats, cost, items, loads);
   for (std::size_t i = 0; i < items.size(); ++i)
     items[i]->seat = static_cast<std::int32_t>(seat_of[i]);
 }
@@ -178,7 +189,7 @@ void deal_step(const MediaSeats& seats, const MediaCost& cost, std::vector<Media
   const bool levels_passes = seats.levels_passes || seats.capacity > 0;
   if (!levels_passes) {
     split_clips_of(seats, cost, rounds);
-    deal_to_seats(cost, rounds, /*capacity=*/0, loads);
+    deal_to_seats(seats, cost, rounds, loads);
   }
   for (std::int64_t pass = 0; pass < groups.passes && !rounds.empty(); ++pass) {
     const auto first = static_cast<std::size_t>(groups.first_of(pass));
@@ -186,7 +197,7 @@ void deal_step(const MediaSeats& seats, const MediaCost& cost, std::vector<Media
     const std::span<MediaRound> own = std::span(rounds).subspan(first, end - first);
     if (levels_passes) {
       split_clips_of(seats, cost, own);
-      deal_to_seats(cost, own, seats.capacity, loads);
+      deal_to_seats(seats, cost, own, loads);
     }
     for (MediaRound& round : own)
       for (MediaItem& item : round) item.pass = static_cast<std::int32_t>(pass);
@@ -207,7 +218,9 @@ MediaSeats seats_of(const config::MeshShape& encoder, const config::MeshShape& b
           .replicas = replicas(encoder),
           .seats = sequence(encoder),
           .takers = replicas(backbone),
-          .homes = sequence(backbone)};
+          .homes = sequence(backbone),
+          .home_ranks = passes > 0 ? backbone.tp : 0,
+          .seat_ranks = passes > 0 ? encoder.tp : 0};
 }
 
 void deal_media(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {

@@ -12,12 +12,12 @@
 
 namespace tributary::schedule {
 
-/// An image, a clip or frames of one in a microbatch, the rank that encodes it and the one that
-/// takes its features. A seat is a rank that encodes, or takes, items of its own; its tp ranks do
-/// the same.
+/// An image, a sound, a clip or frames of one in a microbatch, the rank that encodes it and the one
+/// that takes its features. A seat is a rank that encodes, or takes, items of its own; its tp ranks
+/// do the same.
 struct MediaItem {
   std::int32_t sample = 0;  // in the global batch
-  std::int32_t place = 0;   // among the images of the sample, or among its clips
+  std::int32_t place = 0;   // among the items of its modality in the sample
   Modality modality = Modality::kImage;
   Grid grid;                     // of these frames
   std::int64_t first_frame = 0;  // in steps of the clip's grid
@@ -30,25 +30,28 @@ struct MediaItem {
 };
 
 /// The media of the microbatches of one index on all replicas: replica after replica, of each the
-/// images of all its samples, then the clips.
+/// images of all its samples, then the clips, or its sounds.
 using MediaRound = std::vector<MediaItem>;
 
-/// Lists the media of a step.
+/// Lists the media of a step that one encoder takes.
 /// shape: shapes [samples of the global batch], microbatches [replicas] bins of indices of them ->
 ///        returns a round for each microbatch of the longest replica
 [[nodiscard]] std::vector<MediaRound> list_media(std::span<const SampleShape> shapes,
-                                                 std::span<const PackedBins> microbatches);
+                                                 std::span<const PackedBins> microbatches,
+                                                 ModalitySet takes);
 
 /// The seats of the two modules between which features go.
 struct MediaSeats {
-  bool splits_frames = false;  // frames of a clip can be encoded apart from each other
-  std::int64_t passes = 0;     // of a colocated encoder in a step; 0: one for each round
-  bool levels_passes = false;  // each of them has level seats, else the whole step has
-  std::int64_t replicas = 1;   // of the encoder
-  std::int64_t seats = 1;      // of each of them
-  std::int64_t takers = 1;     // replicas of the backbone
-  std::int64_t homes = 1;      // seats of each of them
-  std::int64_t capacity = 0;   // patches that a seat holds in one pass; 0: as many as come
+  bool splits_frames = false;   // frames of a clip can be encoded apart from each other
+  std::int64_t passes = 0;      // of a colocated encoder in a step; 0: one for each round
+  bool levels_passes = false;   // each of them has level seats, else the whole step has
+  std::int64_t replicas = 1;    // of the encoder
+  std::int64_t seats = 1;       // of each of them
+  std::int64_t takers = 1;      // replicas of the backbone
+  std::int64_t homes = 1;       // seats of each of them
+  std::int64_t home_ranks = 0;  // of a home, in whose order the seats lie where the encoder is
+  std::int64_t seat_ranks = 0;  // colocated, and of a seat; 0: it has ranks of its own
+  std::int64_t capacity = 0;    // patches that a seat holds in one pass; 0: as many as come
 };
 
 /// The seats of an encoder with a mesh of its own, and those of the backbone.
@@ -69,7 +72,8 @@ struct MediaSeats {
 /// seats, the costliest first, each to the seat with the least cost so far in this step. A
 /// colocated encoder takes the items of consecutive rounds in each of its passes (PassGroups). They
 /// are dispatched to its seats likewise, pass by pass, or all of the step at once where memory has
-/// no limit.
+/// no limit. An item stays on the ranks of its home where that makes no seat later (place_near):
+/// its features then need no message.
 ///
 /// With a capacity, memory counts beside time: the costliest is the item that is the larger
 /// fraction of the mean cost of a seat or of the capacity, and it goes where the larger of the two

@@ -24,17 +24,21 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kLargestSide = 1 << 16;  // of a grid
 
 cost::MicrobatchShape read_microbatch(const Json& json, const std::string& where) {
-  const bool fits = json.is_array() && json.size() == 6 &&
+  const bool fits = json.is_array() && (json.size() == 6 || json.size() == 9) &&
                     std::all_of(json.begin(), json.end(),
                                 [](const Json& each) { return each.is_number_unsigned(); });
   TRIB_REQUIRE(fits, .what = "simulate: microbatch of a run cannot be read", .where = where,
-               .found = escaped(json.dump()), .expected = "six whole numbers, 0 or above");
+               .found = escaped(json.dump()),
+               .expected = "six whole numbers, 0 or above, or nine with sound beside images");
   const auto number = [&json](int i) { return json[i].get<double>(); };
   cost::MicrobatchShape shape;
   shape.backbone = {
       .tokens = number(0), .squared_tokens = number(1), .sequences = json[2].get<std::int64_t>()};
   shape.encoder = {
       .tokens = number(3), .squared_tokens = number(4), .sequences = json[5].get<std::int64_t>()};
+  if (json.size() == 9)
+    shape.audio = {
+        .tokens = number(6), .squared_tokens = number(7), .sequences = json[8].get<std::int64_t>()};
   return shape;
 }
 

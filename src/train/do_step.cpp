@@ -65,7 +65,7 @@ WorkLoad own_load(const Session& session, const TakenStep& taken) {
                        .backbone = *session.mesh,
                        .encoder = encoder,
                        .times = session.times.get()},
-                      taken.shapes, taken.media.rounds);
+                      taken.shapes, taken.media.items);
 }
 
 /// Turns the numbers of this rank into those of all ranks. Returns whether any rank was asked to
@@ -155,32 +155,45 @@ Grid counted(Modality modality, const Grid& grid) {
   return modality == Modality::kAudio ? Grid{1, 1, grid.patches() / kFramesOfPosition} : grid;
 }
 
-using ShapeSums = std::array<std::int64_t, 6>;
+/// Tokens, of images and clips, and of sound where a model takes it beside them: the sum, that of
+/// the squared lengths, and how many there are.
+struct ShapeSums {
+  std::array<std::int64_t, 9> sums{};
+  bool hears_beside_seeing = false;
 
-void add_sample(const SampleShape& sample, ShapeSums& sums) {
-  sums[0] += sample.tokens.count;
-  sums[1] += sample.tokens.count * sample.tokens.count;
-  sums[2] += 1;
-  for (const Modality modality : kMediaModalities) {
-    for (const Grid& item : sample.grids(modality)) {
-      const Grid grid = counted(modality, item);
-      const std::int64_t frame = grid.rows * grid.columns;
-      sums[3] += grid.patches();
-      sums[4] += grid.time * frame * frame;
-      sums[5] += grid.time;
-    }
+  void add(std::size_t first, std::int64_t length, std::int64_t times = 1) {
+    sums[first] += times * length;
+    sums[first + 1] += times * length * length;
+    sums[first + 2] += times;
   }
-}
+  void add(const SampleShape& sample) {
+    add(0, sample.tokens.count);
+    for (const Modality modality : kMediaModalities)
+      for (const Grid& item : sample.grids(modality)) {
+        const Grid grid = counted(modality, item);
+        const bool is_beside = hears_beside_seeing && modality == Modality::kAudio;
+        add(is_beside ? 6 : 3, grid.rows * grid.columns, grid.time);
+      }
+  }
+  [[nodiscard]] Json json() const {
+    const std::size_t count = hears_beside_seeing ? sums.size() : 6;
+    return std::vector<std::int64_t>(sums.begin(),
+                                     sums.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+};
 
 /// The media of a microbatch: first all images, as schedule::list_media has them.
-Json describe_media(std::span<const SampleShape> samples, std::span<const std::int32_t> members) {
+Json describe_media(std::span<const SampleShape> samples, std::span<const std::int32_t> members,
+                    bool hears_beside_seeing) {
   Json media = Json::array();
   for (const Modality modality : kMediaModalities)
-    for (const std::int32_t member : members)
+    for (const std::int32_t member : members) {
+      if (hears_beside_seeing && modality == Modality::kAudio) break;
       for (const Grid& item : samples[static_cast<std::size_t>(member)].grids(modality)) {
         const Grid grid = counted(modality, item);
         media.push_back({grid.time, grid.rows, grid.columns});
       }
+    }
   return media;
 }
 
@@ -189,21 +202,23 @@ Json describe_media(std::span<const SampleShape> samples, std::span<const std::i
 ///
 /// shape: `microbatches` hold places in `samples`; each becomes [tokens, sum of squared lengths of
 ///        the samples, samples, patches, sum of squared patches of images and frames, images and
-///        frames]; with_media: and the grid of each image and clip
+///        frames], and of a model that hears and sees [positions of sound, their squares, sounds];
+///        with_media: and the grid of each image and clip
 Json describe_shapes(std::int64_t step, std::span<const SampleShape> samples,
-                     const schedule::PackedBins& microbatches, bool with_media) {
+                     const schedule::PackedBins& microbatches, bool hears_beside_seeing,
+                     bool with_media) {
   Json list = Json::array();
   for (std::int64_t bin = 0; bin < microbatches.bins(); ++bin) {
-    ShapeSums sums{};
+    ShapeSums sums{.hears_beside_seeing = hears_beside_seeing};
     for (const std::int32_t member : microbatches.bin(bin))
-      add_sample(samples[static_cast<std::size_t>(member)], sums);
-    list.push_back(sums);
+      sums.add(samples[static_cast<std::size_t>(member)]);
+    list.push_back(sums.json());
   }
   Json line{{"step", step}, {"microbatches", std::move(list)}};
   if (!with_media) return line;
   line["media"] = Json::array();
   for (std::int64_t bin = 0; bin < microbatches.bins(); ++bin)
-    line["media"].push_back(describe_media(samples, microbatches.bin(bin)));
+    line["media"].push_back(describe_media(samples, microbatches.bin(bin), hears_beside_seeing));
   return line;
 }
 
@@ -279,6 +294,7 @@ StepMetrics Loop::account(const TakenStep& taken, ComputedStep step) {
   metrics.peak_bytes = peak_bytes(session_.device);
   if (shapes_file_)
     shapes_ = describe_shapes(metrics.step, taken.shapes, taken.microbatches,
+                              session_.model_config.vision && session_.model_config.audio,
                               session_.lanes.has_encoders_apart())
                   .dump();
   const double seconds = taken.watch.seconds();

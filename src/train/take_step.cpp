@@ -38,7 +38,7 @@ std::map<std::int32_t, SampleShape> gather_changes(const Session& session, const
   for (std::size_t i = 0; tells && i < taken.samples.size(); ++i) {
     const auto place = static_cast<std::size_t>(taken.samples[i].id - taken.first_index);
     if (planned.shapes[place] != taken.shapes[i])
-      data::append_sample(own, taken.samples[i], data::MediaRows::kWithout);
+      data::append_sample(own, taken.samples[i], /*with_rows=*/{});
   }
   std::map<std::int32_t, SampleShape> changes;
   for (const std::string& message : session.mesh->world().gather_text(own)) {
@@ -58,7 +58,7 @@ void list_shapes(TakenStep& taken) {
 /// Sets apart what this rank encodes from the samples of its replica.
 void take_media(const Session& session, const DealtMedia& planned, TakenStep& taken) {
   TakenSamples parts = part_samples(std::move(taken.samples), taken.first_index, planned.replica_of,
-                                    session.mesh->data_index());
+                                    session.mesh->data_index(), session.lanes.taken_apart());
   taken.samples = std::move(parts.own);
   taken.media.encoded = std::move(parts.encoded);
 }
@@ -68,7 +68,7 @@ void take_media(const Session& session, const DealtMedia& planned, TakenStep& ta
 void deal_media(const Session& session, DealtMedia planned, TakenStep& taken) {
   const std::map<std::int32_t, SampleShape> changes = gather_changes(session, taken, planned);
   session.planner->change(changes, planned);
-  taken.media.rounds = std::move(planned.rounds);
+  taken.media.items = std::move(planned.items);
   taken.media.first_id = taken.first_index;
 }
 

@@ -47,6 +47,45 @@ TEST(PlaceItems, KeepsTheLargestLoadWithinOneItemOfTheMean) {
   }
 }
 
+TEST(PlaceNear, LeavesItemsWhereTheyAreLevelAlready) {
+  const std::vector<PlaceRange> near{{1, 2}, {0, 1}, {1, 2}, {0, 1}};
+  Numbers loads{0, 0};
+  EXPECT_EQ(place_near(Numbers{3, 4, 3, 2}, near, loads), (Numbers{1, 0, 1, 0}));
+  EXPECT_EQ(loads, (Numbers{6, 6}));
+}
+
+TEST(PlaceNear, IsAsLevelAsPlaceItemsAndMovesFewer) {
+  std::int64_t moved = 0;
+  std::int64_t moved_anywhere = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    RandomStream stream(seed, "place near");
+    Numbers costs(static_cast<std::size_t>(stream.between(0, 40)));
+    for (std::int64_t& cost : costs) cost = stream.between(0, 1000);
+    Numbers loads(static_cast<std::size_t>(stream.between(1, 6)));
+    for (std::int64_t& load : loads) load = stream.between(0, 2000);
+    std::vector<PlaceRange> near;
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      const std::int64_t first = stream.between(0, std::ssize(loads) - 1);
+      near.push_back({first, std::min(std::ssize(loads), first + stream.between(0, 2))});
+    }
+    Numbers before = loads;
+    Numbers level = loads;
+    const Numbers anywhere = place_items(costs, level);
+    const Numbers places = place_near(costs, near, loads);
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      before.at(static_cast<std::size_t>(places[i])) += costs[i];
+      const auto is_away = [&](std::int64_t place) {
+        return place < near[i].first || place >= near[i].end ? 1 : 0;
+      };
+      moved += is_away(places[i]);
+      moved_anywhere += is_away(anywhere[i]);
+    }
+    EXPECT_EQ(before, loads);
+    EXPECT_LE(64 * std::ranges::max(loads), 65 * std::ranges::max(level)) << "seed " << seed;
+  }
+  EXPECT_LT(2 * moved, moved_anywhere);
+}
+
 TEST(PlaceItems, CountsTheLargerOfTimeAndRoom) {
   // Mean time 10, capacity 10: fractions 0.8, 0.9, 0.6 and 0.5.
   const std::vector<TimeAndRoom> items{{8, 1}, {2, 9}, {6, 2}, {4, 5}};

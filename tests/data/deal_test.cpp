@@ -139,7 +139,7 @@ class Meeting {
   Pass pass_of(std::size_t reader) {
     return [this, reader](std::int64_t /*first_index*/, const WriteRead& write) {
       std::unique_lock lock(mutex_);
-      messages_[reader] = write([](std::int64_t) { return MediaRows::kWith; });
+      messages_[reader] = write([](std::int64_t) { return ModalitySet(kMediaModalities); });
       const std::int64_t own_turn = turn_;
       if (++here_ == readers_) {
         here_ = 0;

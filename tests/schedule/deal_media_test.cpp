@@ -13,6 +13,8 @@
 namespace tributary::schedule {
 namespace {
 
+constexpr ModalitySet kPictures{Modality::kImage, Modality::kVideo};
+
 Grid square(std::int64_t side, std::int64_t time = 1) { return {time, side, side}; }
 
 SampleShape shape_of(std::vector<Grid> images, std::vector<Grid> videos = {}) {
@@ -44,7 +46,7 @@ std::vector<MediaRound> draw_rounds(std::uint64_t seed, std::int64_t replicas) {
       pack.first.push_back(static_cast<std::int32_t>(pack.items.size()));
     }
   }
-  return list_media(shapes, packs);
+  return list_media(shapes, packs, kPictures);
 }
 
 /// Calls `check` on many batches that were dealt to these seats.
@@ -88,7 +90,7 @@ TEST(ListMedia, GoesByReplicaThenImagesThenClips) {
                                         shape_of({}), shape_of({square(6)}),
                                         shape_of({}, {square(4, 2)}), shape_of({square(8)})};
   const std::vector<PackedBins> packs{{{0, 3, 4}, {3, 1, 0, 4}}, {{0, 1}, {2}}};
-  const std::vector<MediaRound> rounds = list_media(shapes, packs);
+  const std::vector<MediaRound> rounds = list_media(shapes, packs, kPictures);
   ASSERT_EQ(rounds.size(), 2U);
   const auto item = [](int sample, int place, Modality modality, Grid grid, int replica) {
     MediaItem listed;
@@ -110,10 +112,10 @@ TEST(ListMedia, GoesByReplicaThenImagesThenClips) {
 TEST(ListMedia, GivesARoundToEachMicrobatchOfTheLongestReplica) {
   const std::vector<SampleShape> shapes{shape_of({}), shape_of({})};
   const std::vector<PackedBins> packs{{{0, 1, 2}, {0, 1}}, {{0}, {}}};
-  const std::vector<MediaRound> rounds = list_media(shapes, packs);
+  const std::vector<MediaRound> rounds = list_media(shapes, packs, kPictures);
   ASSERT_EQ(rounds.size(), 2U);
   EXPECT_TRUE(rounds[0].empty());
-  EXPECT_TRUE(list_media({}, {}).empty());
+  EXPECT_TRUE(list_media({}, {}, kPictures).empty());
 }
 
 TEST(DealMedia, HomesShareTheItemsOfAReplica) {
@@ -253,10 +255,26 @@ TEST(PassGroups, CutMicrobatchesEvenlyInTheirOrder) {
   EXPECT_EQ(PassGroups(3, 0).passes, 1);
 }
 
+TEST(DealMedia, OfAColocatedEncoderStayOnTheRanksOfTheirHome) {
+  // Two replicas of two homes, each on 2 ranks; seats of one rank.
+  const MediaSeats seats = seats_of({.dp_shard = 8}, {.dp_shard = 2, .cp = 2, .tp = 2}, 1, false);
+  std::int64_t away = 0;
+  std::int64_t items = 0;
+  for_drawn(seats, [&](const std::vector<MediaRound>& rounds) {
+    for (const MediaRound& round : rounds)
+      for (const MediaItem& item : round) {
+        const std::int32_t home = item.replica * 2 + item.home;
+        if (item.seat / 2 != home) ++away;
+        ++items;
+      }
+  });
+  EXPECT_LT(2 * away, items) << "of 8 seats 2 are at home";
+}
+
 TEST(DealMedia, GivesEqualItemsInTheirOrderToTheLowestSeat) {
   const std::vector<SampleShape> shapes(3, shape_of({square(4)}));
   std::vector<MediaRound> rounds =
-      list_media(shapes, std::vector<PackedBins>{{{0, 2, 3}, {0, 1, 2}}});
+      list_media(shapes, std::vector<PackedBins>{{{0, 2, 3}, {0, 1, 2}}}, kPictures);
   deal_media({.replicas = 2}, cost_of, rounds);
   EXPECT_EQ(rounds[0][0].seat, 0);
   EXPECT_EQ(rounds[0][1].seat, 1);

@@ -61,13 +61,15 @@ TEST_F(LoadOfRank, HasEachModuleOnceWhereTheyLieApart) {
   RunLanes lanes = one_lane();
   lanes.encoding = 0;
   lanes.seat = 1;
+  lanes.encoder_edge = 0;
   lanes.encoder = "vision";
   lanes.edges.push_back({.encoder = "vision",
+                         .takes = {Modality::kImage, Modality::kVideo},
                          .ranks = {},
                          .seats = {.passes = 1, .replicas = 1, .seats = 2, .takers = 1}});
-  const std::vector<schedule::MediaRound> rounds{
-      {{.sample = 0, .grid = kLarge, .seat = 1}, {.sample = 0, .grid = kSmall, .seat = 0}}};
-  const WorkLoad backbone = load_of_rank({model_, section_, lanes, alone}, shapes_, rounds);
+  const DealtItems items{
+      {{{.sample = 0, .grid = kLarge, .seat = 1}, {.sample = 0, .grid = kSmall, .seat = 0}}}};
+  const WorkLoad backbone = load_of_rank({model_, section_, lanes, alone}, shapes_, items);
   EXPECT_EQ(backbone.chain_times[kVision], 0);
   EXPECT_EQ(backbone.chain_rows, (std::vector<double>{0, 90})) << "no patches, all tokens";
   EXPECT_EQ(backbone.chain_times[kBackbone], whole_.chain_times[kBackbone]);
@@ -80,7 +82,7 @@ TEST_F(LoadOfRank, HasEachModuleOnceWhereTheyLieApart) {
                 .attention)
       << "without that of the tower";
 
-  const WorkLoad both = load_of_rank({model_, section_, lanes, alone, &alone}, shapes_, rounds);
+  const WorkLoad both = load_of_rank({model_, section_, lanes, alone, &alone}, shapes_, items);
   EXPECT_EQ(both.chain_rows[kVision], kLarge.patches()) << "what the seat encodes";
   EXPECT_GT(both.chain_times[kVision], 0);
   EXPECT_LT(both.chain_times[kVision], whole_.chain_times[kVision]);

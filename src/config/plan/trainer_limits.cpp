@@ -130,17 +130,6 @@ void check_any_trains(const Plan& plan, const ModelConfig& model, const std::str
                .expected = "at least one that trains");
 }
 
-/// Checks that a model of several encoders has all of them in the backbone's first stage: the
-/// executor brings features along one edge, of all modalities.
-void check_inline(const Plan& plan, const ModelConfig& model, const std::string& where) {
-  if (std::ranges::count_if(front_modules(model), &FrontModule::is_encoder) < 2) return;
-  for (const ModulePlan& module : plan.modules)
-    TRIB_REQUIRE(module.name == kBackboneModule || module.placement == Placement::kInline,
-                 .what = kCannot, .where = str(where, " modules.", module.name, ".placement"),
-                 .found = str(plan_name_of(module.placement), ", in a model of several encoders"),
-                 .expected = "inline", .fix = "leave its placement out");
-}
-
 }  // namespace
 
 std::vector<ErrorParts> trainer_limits(const Plan& plan, const std::string& where,
@@ -157,7 +146,6 @@ void check_trains(const Plan& plan, const std::string& where, const RunConfig& r
   (void)resolve_mesh(planned.parallel, count_ranks(planned.parallel), model);
   check_plan_of_model(plan, model, where);
   check_any_trains(plan, model, where);
-  check_inline(plan, model, where);
 }
 
 }  // namespace tributary::config

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,8 +30,10 @@ struct SampleDuty {
 using Deal = std::function<std::vector<SampleDuty>(std::int64_t first_index,
                                                    std::span<const SampleShape> shapes)>;
 
-/// Writes a message of the samples that this loader has read, each as `rows_of` its id says.
-using WriteRead = std::function<std::string(const std::function<MediaRows(std::int64_t id)>&)>;
+/// The modalities whose rows go to a rank with a sample; none: the sample does not.
+using RowsOf = std::function<std::optional<ModalitySet>(std::int64_t id)>;
+/// Writes a message of the samples that this loader has read.
+using WriteRead = std::function<std::string(const RowsOf&)>;
 /// Exchanges the samples of a batch between loaders, so that each has those that it takes. Returns
 /// the messages of the others. A thread of the loader calls it for the batch after the one that is
 /// handed out, in the order of the batches.

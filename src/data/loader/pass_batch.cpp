@@ -14,11 +14,12 @@ void pass_batch(Batch& batch, const Pass& pass) {
     return slot->failure != nullptr && slot->read.passed.limit.empty();
   });
   if (has_failed) return;
-  const auto write = [&](const std::function<MediaRows(std::int64_t)>& rows_of) {
+  const auto write = [&](const RowsOf& rows_of) {
     std::string message;
     for (const std::unique_ptr<Slot>& slot : batch.slots) {
-      const MediaRows rows = slot->duty.reads ? rows_of(slot->draw.index) : MediaRows::kNotSent;
-      if (rows != MediaRows::kNotSent) append_read(message, slot->read, rows);
+      if (!slot->duty.reads) continue;
+      if (const std::optional<ModalitySet> with_rows = rows_of(slot->draw.index))
+        append_read(message, slot->read, *with_rows);
     }
     return message;
   };

@@ -32,13 +32,13 @@ std::vector<Value> take_values(std::string_view& message, std::size_t count) {
   return values;
 }
 
-Json describe_items(const EncodedSample& sample, MediaRows rows) {
+Json describe_items(const EncodedSample& sample, ModalitySet with_rows) {
   Json items = Json::array();
   for (const PatchedItem& item : sample.items)
-    items.push_back({static_cast<int>(item.modality), item.grid.time, item.grid.rows,
-                     item.grid.columns, item.seconds_per_step,
-                     rows == MediaRows::kWith ? item.rows.size() : 0, item.grid.mosaic.tile_columns,
-                     item.grid.mosaic.rows, item.grid.mosaic.columns});
+    items.push_back(
+        {static_cast<int>(item.modality), item.grid.time, item.grid.rows, item.grid.columns,
+         item.seconds_per_step, with_rows.has(item.modality) ? item.rows.size() : 0,
+         item.grid.mosaic.tile_columns, item.grid.mosaic.rows, item.grid.mosaic.columns});
   return items;
 }
 
@@ -55,16 +55,16 @@ Json take_facts(std::string_view& message) {
   return Json::from_cbor(take_bytes(message, size));
 }
 
-void append_sample(std::string& message, const EncodedSample& sample, MediaRows rows) {
+void append_sample(std::string& message, const EncodedSample& sample, ModalitySet with_rows) {
   append_facts(message, {{"id", sample.id},
                          {"source", sample.source},
                          {"key", sample.key},
                          {"tokens", sample.tokens.size()},
-                         {"items", describe_items(sample, rows)}});
+                         {"items", describe_items(sample, with_rows)}});
   append_values(message, sample.tokens);
   append_values(message, sample.targets);
-  if (rows == MediaRows::kWithout) return;
-  for (const PatchedItem& item : sample.items) append_values(message, item.rows);
+  for (const PatchedItem& item : sample.items)
+    if (with_rows.has(item.modality)) append_values(message, item.rows);
 }
 
 EncodedSample take_sample(std::string_view& message) {

@@ -5,18 +5,17 @@
 #include <string_view>
 
 #include "core/json.h"
+#include "core/sample_shape.h"
 #include "data/sample.h"
 
 namespace tributary::data {
 
-/// Whether a sample is sent to a rank with the values of its media, or only with their grids.
-enum class MediaRows : std::uint8_t { kWith, kWithout, kNotSent };
-
-/// Appends facts, or a sample, to a message for another rank of the same job.
+/// Appends facts, or a sample, to a message for another rank of the same job. Media of other
+/// modalities than `with_rows` are sent by their grids alone.
 ///
 /// units: bytes in the order of the machine; facts as CBOR behind their length
 void append_facts(std::string& message, const Json& facts);
-void append_sample(std::string& message, const EncodedSample& sample, MediaRows rows);
+void append_sample(std::string& message, const EncodedSample& sample, ModalitySet with_rows);
 
 /// Takes the first facts, or the first sample, off the front of a message.
 ///

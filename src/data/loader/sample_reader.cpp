@@ -82,7 +82,7 @@ SampleShape SampleReader::describe(const Draw& draw) const {
   return shape;
 }
 
-void append_read(std::string& message, const ReadSample& read, MediaRows rows) {
+void append_read(std::string& message, const ReadSample& read, ModalitySet with_rows) {
   Json bad = Json::array();
   for (const Rejection& rejection : read.passed.bad)
     bad.push_back({rejection.id.source, rejection.id.record, rejection.key, rejection.offset,
@@ -91,7 +91,7 @@ void append_read(std::string& message, const ReadSample& read, MediaRows rows) {
                          {"is_left_out", read.passed.is_left_out},
                          {"unread_keys", read.passed.unread_keys},
                          {"limit", read.passed.limit}});
-  append_sample(message, read.sample, rows);
+  append_sample(message, read.sample, with_rows);
 }
 
 std::vector<ReadSample> take_read(std::string_view message) {

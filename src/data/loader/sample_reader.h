@@ -67,8 +67,9 @@ class SampleReader {
   config::TooLong too_long_;
 };
 
-/// Appends a sample that this rank has read, and what it met on the way, to a message for others.
-void append_read(std::string& message, const ReadSample& read, MediaRows rows);
+/// Appends a sample that this rank has read, and what it met on the way, to a message for others;
+/// `with_rows` as append_sample takes it.
+void append_read(std::string& message, const ReadSample& read, ModalitySet with_rows);
 
 /// Reads all samples of a message, in its order.
 ///

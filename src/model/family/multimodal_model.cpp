@@ -24,7 +24,7 @@ class MultimodalModel final : public Model {
         parts_(make_encoders(config_, [this](const std::string& module) { return place(module); })),
         backbone_(config_.backbone, names, layout(), units_) {}
 
-  at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
+  at::Tensor run_stage(int stage, const PackedBatch& batch, const StageInput& input) override {
     const parallel::TokenSplit split(batch.cu_seqlens, layout());
     return backbone_.forward(stage, enter(stage, batch, input, split), batch.position_ids, split);
   }
@@ -56,7 +56,7 @@ class MultimodalModel final : public Model {
   }
   const parallel::LanguageHead& language_head() const override { return backbone_.language_head(); }
 
-  at::Tensor prefill_stage(int stage, const PackedBatch& batch, const at::Tensor& input,
+  at::Tensor prefill_stage(int stage, const PackedBatch& batch, const StageInput& input,
                            KvCache& cache) override {
     const parallel::TokenSplit split(batch.cu_seqlens, layout());
     return backbone_.prefill(stage, enter(stage, batch, input, split), batch.position_ids,
@@ -74,7 +74,7 @@ class MultimodalModel final : public Model {
 
  private:
   /// Tokens that an encoder made and the rows of this rank's embedded tokens that they take.
-  struct Features {
+  struct MediaTokens {
     at::Tensor rows;
     at::Tensor places;
   };
@@ -99,30 +99,30 @@ class MultimodalModel final : public Model {
     return *part;
   }
 
-  /// What a stage of the backbone takes: `input`, or at the first one the embedded tokens with the
-  /// features in their places. There `input` is what an encoder with ranks of its own has made.
+  /// What the layers of a stage take: hidden states, at the first one the embedded tokens with
+  /// those of media in their places.
   /// shape: returns [tokens that this rank keeps, input_width(stage)]; without media in a decode
   ///        or a run on one rank, [tokens, width]
-  [[nodiscard]] at::Tensor enter(int stage, const PackedBatch& batch, const at::Tensor& input,
+  [[nodiscard]] at::Tensor enter(int stage, const PackedBatch& batch, const StageInput& input,
                                  const parallel::TokenSplit& split) {
-    if (stage > 0) return input;
+    if (stage > 0) return input.hidden;
     const at::Tensor ids = split.keep(batch.input_ids, /*padding=*/0);
-    std::vector<Features> found;
+    std::vector<MediaTokens> found;
     for (const EncoderPart& part : parts_) {
       const Media media = gather_media(part, batch);
       if (media.grids.empty() && layout().mesh->shard().is_single()) continue;
       const Share share = share_of(part, media, split);
-      found.push_back(project(part, share, features_of(part, share, input)));
+      found.push_back(project(part, share, features_of(part, share, input.features)));
     }
     at::Tensor hidden = backbone_.embed(ids);
     const std::int64_t tokens = hidden.size(0);
     const bool has_levels = !found.empty() || layout().virtual_stages() > 1;
     if (has_levels && input_width(0) > hidden.size(1))
       hidden = at::constant_pad_nd(hidden, {0, input_width(0) - hidden.size(1)});
-    for (Features& features : found) {
-      if (layout().splits_tokens()) features = own_features(features, tokens);
+    for (MediaTokens& media : found) {
+      if (layout().splits_tokens()) media = own_tokens(media, tokens);
       // Places are unique, so unlike an accumulating scatter this does not depend on threads.
-      hidden = hidden.index_copy(0, features.places, features.rows.to(hidden.scalar_type()));
+      hidden = hidden.index_copy(0, media.places, media.rows.to(hidden.scalar_type()));
     }
     return hidden;
   }
@@ -146,29 +146,30 @@ class MultimodalModel final : public Model {
     return share;
   }
 
-  /// What the projector takes. `given`: the features of a tower with ranks of its own.
+  /// What the projector takes. `apart_made`: the features of encoders with ranks of their own.
   [[nodiscard]] at::Tensor features_of(const EncoderPart& part, const Share& share,
-                                       const at::Tensor& given) {
+                                       const Features& apart_made) {
     Encoder& encoder = *part.encoder;
     if (apart(part.module) == nullptr)
       return encoder.run_tower(/*stage=*/0, share.own.rows, share.own.grids);
-    if (!share.is_idle) return given;
+    if (!share.is_idle) return apart_made.at(part.module);
+    const auto given = apart_made.find(part.module);
     // It needs a gradient where features do: the route sends gradients on all ranks or on none.
     return at::zeros({encoder.features_of(encoder.smallest_item()), encoder.feature_width()},
                      units().front()->whole_options())
-        .requires_grad_(given.defined() && given.requires_grad());
+        .requires_grad_(given != apart_made.end() && given->second.requires_grad());
   }
 
-  [[nodiscard]] static Features project(const EncoderPart& part, const Share& share,
-                                        const at::Tensor& features) {
+  [[nodiscard]] static MediaTokens project(const EncoderPart& part, const Share& share,
+                                           const at::Tensor& features) {
     const at::Tensor rows = part.encoder->project(features, share.own.grids);
     if (share.route) return {(*share.route)(rows), share.route->places()};
     const at::Tensor places = ops::to_device(share.own.places, rows.device());
     return {places.size(0) == 0 ? ops::select_rows(rows, places) : rows, places};
   }
 
-  /// The features of the replica that this tp rank keeps.
-  [[nodiscard]] Features own_features(const Features& all, std::int64_t tokens) const {
+  /// The media tokens of the replica that this tp rank keeps.
+  [[nodiscard]] MediaTokens own_tokens(const MediaTokens& all, std::int64_t tokens) const {
     const at::Tensor places = all.places - layout().tp().index() * tokens;
     const at::Tensor own = places.ge(0).logical_and(places.lt(tokens)).nonzero().squeeze(1);
     return {ops::select_rows(parallel::copy_to_ranks(all.rows, layout().tp()), own),

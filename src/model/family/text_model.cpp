@@ -16,11 +16,11 @@ class TextModel final : public Model {
   TextModel(const config::ModelConfig& config, const ModelLayout& layouts)
       : Model(config, layouts), backbone_(config.backbone, {"model."}, layout(), units_) {}
 
-  at::Tensor run_stage(int stage, const PackedBatch& batch, const at::Tensor& input) override {
+  at::Tensor run_stage(int stage, const PackedBatch& batch, const StageInput& input) override {
     require_text(batch);
     const parallel::TokenSplit split(batch.cu_seqlens, layout());
     const at::Tensor hidden =
-        stage == 0 ? backbone_.embed(split.keep(batch.input_ids, /*padding=*/0)) : input;
+        stage == 0 ? backbone_.embed(split.keep(batch.input_ids, /*padding=*/0)) : input.hidden;
     return backbone_.forward(stage, hidden, batch.position_ids, split);
   }
   at::Tensor run_head(const at::Tensor& hidden, parallel::LayerBody body) override {
@@ -28,10 +28,10 @@ class TextModel final : public Model {
   }
   const parallel::LanguageHead& language_head() const override { return backbone_.language_head(); }
 
-  at::Tensor prefill_stage(int stage, const PackedBatch& batch, const at::Tensor& input,
+  at::Tensor prefill_stage(int stage, const PackedBatch& batch, const StageInput& input,
                            KvCache& cache) override {
     require_text(batch);
-    return backbone_.prefill(stage, stage == 0 ? backbone_.embed(batch.input_ids) : input,
+    return backbone_.prefill(stage, stage == 0 ? backbone_.embed(batch.input_ids) : input.hidden,
                              batch.position_ids, batch.cu_seqlens, cache);
   }
   at::Tensor decode_stage(int stage, const at::Tensor& token_ids, const at::Tensor& input,

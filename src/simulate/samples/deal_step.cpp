@@ -124,7 +124,8 @@ StepShapes StepDealer::deal(std::span<const SampleShape> samples) {
   const schedule::StepPlan step = plan(sizes);
   StepShapes shapes = deal(sizes, step);
   const ItemDealer items(plan_, pipeline_, costs_);
-  const std::vector<schedule::MediaRound> rounds = schedule::list_media(samples, step.microbatches);
+  const std::vector<schedule::MediaRound> rounds =
+      schedule::list_media(samples, step.microbatches, {Modality::kImage, Modality::kVideo});
   for (int module = 0; module < std::ssize(shapes); ++module)
     if (items.deals_to(module))
       shapes[module] = items.deal(module, rounds, shapes[module].front().size());

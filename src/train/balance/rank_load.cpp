@@ -18,16 +18,18 @@ double ranks_of_seat(const mesh::Mesh& encoder) {
 }
 
 WorkLoad of_backbone(const RankWork& work, std::span<const SampleShape> shapes) {
-  std::vector<SampleShape> without_media(shapes.begin(), shapes.end());
-  for (SampleShape& shape : without_media)
-    for (const Modality modality : kMediaModalities) shape.grids(modality).clear();
-  const WorkLoad load = load_of(work.model, work.section, without_media, work.times);
+  const ModalitySet apart = work.lanes.taken_apart();
+  std::vector<SampleShape> encoded_here(shapes.begin(), shapes.end());
+  for (SampleShape& shape : encoded_here)
+    for (const Modality modality : kMediaModalities)
+      if (apart.has(modality)) shape.grids(modality).clear();
+  const WorkLoad load = load_of(work.model, work.section, encoded_here, work.times);
   return part_of_load(load, ranks_of_replica(work.backbone), work.backbone.leads_replica());
 }
 
-WorkLoad of_encoder(const RankWork& work, std::span<const schedule::MediaRound> rounds) {
+WorkLoad of_encoder(const RankWork& work, const DealtItems& items) {
   std::vector<Grid> grids;
-  for (const schedule::MediaRound& round : rounds)
+  for (const schedule::MediaRound& round : items[static_cast<std::size_t>(work.lanes.encoder_edge)])
     for (const schedule::MediaItem& item : round)
       if (item.seat == work.lanes.seat) grids.push_back(item.grid);
   const bool leads = work.encoder->at().pp == 0 && work.encoder->at().tp == 0;
@@ -39,13 +41,13 @@ WorkLoad of_encoder(const RankWork& work, std::span<const schedule::MediaRound> 
 }  // namespace
 
 WorkLoad load_of_rank(const RankWork& work, std::span<const SampleShape> shapes,
-                      std::span<const schedule::MediaRound> rounds) {
+                      const DealtItems& items) {
   WorkLoad load(config::chains_of(work.model).size());
   if (!work.lanes.has_encoders_apart())
     return work.backbone.leads_replica() ? load_of(work.model, work.section, shapes, work.times)
                                          : load;
   if (work.backbone.is_here()) load = of_backbone(work, shapes);
-  if (work.encoder != nullptr) load += of_encoder(work, rounds);
+  if (work.encoder != nullptr) load += of_encoder(work, items);
   return load;
 }
 

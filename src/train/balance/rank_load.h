@@ -22,9 +22,9 @@ struct RankWork {
 /// first rank of a seat for its media. Where an encoder has a mesh of its own, each rank has its
 /// part of `time`: the ranks of a replica, or of a seat, share its time equally.
 ///
-/// shape: `shapes` are the samples of this rank's replica, `rounds` the media of the step
+/// shape: `shapes` are the samples of this rank's replica, `items` the media of the step
 [[nodiscard]] WorkLoad load_of_rank(const RankWork& work, std::span<const SampleShape> shapes,
-                                    std::span<const schedule::MediaRound> rounds);
+                                    const DealtItems& items);
 
 /// Over how many parts those of all ranks add up.
 [[nodiscard]] LoadParts parts_of_load(const config::ModelConfig& model, const RunLanes& lanes,

@@ -36,24 +36,24 @@ bool has(const std::vector<int>& ranks, int rank) {
   return std::ranges::binary_search(ranks, rank);
 }
 
-data::MediaRows rows_for(const SampleRoute& route, int rank) {
-  if (has(route.with_rows, rank)) return data::MediaRows::kWith;
-  if (has(route.without_rows, rank)) return data::MediaRows::kWithout;
-  return data::MediaRows::kNotSent;
+std::optional<ModalitySet> rows_for(const SampleRoute& route, int rank) {
+  const auto taken = route.taken_by.find(rank);
+  return taken == route.taken_by.end() ? std::nullopt : std::optional(taken->second);
 }
 
 }  // namespace
 
 SampleRouter::SampleRouter(const RunLanes& run, const Meshes& meshes, std::int64_t batch_samples)
     : world_(&meshes.backbone.world()),
-      apart_(run.has_encoders_apart()),
       batch_samples_(batch_samples),
       replicas_(by_replica(meshes.backbone, /*stage=*/-1)),
-      first_stage_(by_replica(meshes.backbone, /*stage=*/0)) {
-  passes_ = apart_ || replicas_.front().size() > 1;
+      first_stage_(by_replica(meshes.backbone, /*stage=*/0)),
+      inline_(ModalitySet(kMediaModalities).without(run.taken_apart())) {
+  passes_ = run.has_encoders_apart() || replicas_.front().size() > 1;
   if (passes_)
     beside_ = meshes.backbone.all_ranks().open("samples", world_->ranks(), mesh::GroupUse::kBeside);
-  for (const FeatureEdge& edge : run.edges) seats_ = by_seat(meshes.encoders.at(edge.encoder));
+  for (const FeatureEdge& edge : run.edges)
+    encoders_.push_back({edge.takes, by_seat(meshes.encoders.at(edge.encoder))});
   for (std::vector<int>& ranks : replicas_) std::ranges::sort(ranks);
   if (!meshes.backbone.is_here()) return;
   const std::vector<int>& own =
@@ -63,38 +63,38 @@ SampleRouter::SampleRouter(const RunLanes& run, const Meshes& meshes, std::int64
 }
 
 SampleRoute SampleRouter::route(std::int64_t replica, std::int64_t place,
-                                std::span<const std::int32_t> seats) const {
+                                std::span<const EncodingSeat> seats) const {
   const auto in_turn = [place](const std::vector<int>& ranks) {
     return ranks[static_cast<std::size_t>(place) % ranks.size()];
   };
   const std::vector<int>& own = replicas_[static_cast<std::size_t>(replica)];
   const std::vector<int>& first = first_stage_[static_cast<std::size_t>(replica)];
-  std::set<int> encoding;
-  if (!apart_) encoding.insert(first.begin(), first.end());
-  for (const std::int32_t seat : seats) {
-    const std::vector<int>& ranks = seats_[static_cast<std::size_t>(seat)];
-    encoding.insert(ranks.begin(), ranks.end());
-  }
-  SampleRoute route{
-      .reader = in_turn(seats.empty() ? first : seats_[static_cast<std::size_t>(seats.front())]),
-      .replica = own,
-      .with_rows = {encoding.begin(), encoding.end()},
-      .without_rows = {}};
-  std::ranges::set_difference(own, route.with_rows, std::back_inserter(route.without_rows));
+  const auto ranks_of = [this](const EncodingSeat& seat) -> const std::vector<int>& {
+    return encoders_[static_cast<std::size_t>(seat.edge)]
+        .ranks[static_cast<std::size_t>(seat.seat)];
+  };
+  SampleRoute route{.reader = in_turn(seats.empty() ? first : ranks_of(seats.front())),
+                    .replica = own,
+                    .taken_by = {}};
+  for (const int rank : own) route.taken_by[rank] = {};
+  for (const int rank : first) route.taken_by[rank] |= inline_;
+  for (const EncodingSeat& seat : seats)
+    for (const int rank : ranks_of(seat))
+      route.taken_by[rank] |= encoders_[static_cast<std::size_t>(seat.edge)].takes;
   return route;
 }
 
 data::SampleDuty SampleRouter::duty_of(const SampleRoute& route) const {
   const int rank = world_->ranks()[static_cast<std::size_t>(world_->index())];
-  return {.takes = rows_for(route, rank) != data::MediaRows::kNotSent,
+  return {.takes = route.taken_by.contains(rank),
           .reads = route.reader == rank,
           .counts = has(route.replica, rank)};
 }
 
 std::vector<data::SampleDuty> SampleRouter::deal(std::int64_t first_index,
                                                  std::span<const std::int32_t> replica_of,
-                                                 std::span<const schedule::MediaRound> media) {
-  const std::vector<std::vector<std::int32_t>> seats = seats_of_samples(media, replica_of.size());
+                                                 const DealtItems& media) {
+  const std::vector<std::vector<EncodingSeat>> seats = seats_of_samples(media, replica_of.size());
   std::vector<std::int64_t> places(replicas_.size());  // by replica
   std::map<std::int64_t, SampleRoute> routes;
   std::vector<data::SampleDuty> duties;
@@ -147,32 +147,34 @@ std::vector<std::string> SampleRouter::exchange(const mesh::Group& group,
 }
 
 TakenSamples part_samples(std::vector<data::EncodedSample> samples, std::int64_t first_id,
-                          std::span<const std::int32_t> replica_of, std::int64_t replica) {
+                          std::span<const std::int32_t> replica_of, std::int64_t replica,
+                          ModalitySet taken_apart) {
   TakenSamples taken;
   for (data::EncodedSample& sample : samples) {
-    std::vector<data::PatchedItem> without_rows;
-    for (const data::PatchedItem& item : sample.items)
-      without_rows.push_back({.modality = item.modality,
-                              .grid = item.grid,
-                              .seconds_per_step = item.seconds_per_step,
-                              .rows = {}});
-    data::EncodedSample media;
+    data::EncodedSample& media = taken.encoded.emplace_back();
     media.id = sample.id;
-    media.items = std::move(sample.items);
-    taken.encoded.push_back(std::move(media));
-    sample.items = std::move(without_rows);
+    for (data::PatchedItem& item : sample.items) {
+      data::PatchedItem& apart =
+          media.items.emplace_back(data::PatchedItem{.modality = item.modality,
+                                                     .grid = item.grid,
+                                                     .seconds_per_step = item.seconds_per_step,
+                                                     .rows = {}});
+      if (taken_apart.has(item.modality)) apart.rows = std::move(item.rows);
+    }
     if (replica_of[static_cast<std::size_t>(sample.id - first_id)] == replica)
       taken.own.push_back(std::move(sample));
   }
   return taken;
 }
 
-std::vector<std::vector<std::int32_t>> seats_of_samples(std::span<const schedule::MediaRound> media,
+std::vector<std::vector<EncodingSeat>> seats_of_samples(const DealtItems& media,
                                                         std::size_t samples) {
-  std::vector<std::vector<std::int32_t>> seats(samples);
-  for (const schedule::MediaRound& round : media)
-    for (const schedule::MediaItem& item : round)
-      seats[static_cast<std::size_t>(item.sample)].push_back(item.seat);
+  std::vector<std::vector<EncodingSeat>> seats(samples);
+  for (std::size_t edge = 0; edge < media.size(); ++edge)
+    for (const schedule::MediaRound& round : media[edge])
+      for (const schedule::MediaItem& item : round)
+        seats[static_cast<std::size_t>(item.sample)].push_back(
+            {.edge = static_cast<std::int32_t>(edge), .seat = item.seat});
   return seats;
 }
 

@@ -61,7 +61,7 @@ StepPlanner::StepPlanner(const config::RunConfig& config, const config::ModelCon
       own_(mesh.data_index()),
       times_(std::move(times)) {
   for (const FeatureEdge& edge : edges) {
-    encoders_.push_back({.encoder = edge.encoder, .seats = edge.seats});
+    encoders_.push_back({.encoder = edge.encoder, .takes = edge.takes, .seats = edge.seats});
     encoders_.back().seats.capacity = batch_.capacity_patches;
   }
   const std::int64_t batches = std::max(1, config.data.prefetch_batches) + 1;
@@ -80,27 +80,33 @@ schedule::StepPlan StepPlanner::plan_by(std::span<const schedule::SampleLoad> lo
 }
 
 void StepPlanner::deal(DealtMedia& media) const {
-  media.rounds = schedule::list_media(media.shapes, media.microbatches);
-  for (const auto& [encoder, seats] : encoders_)
-    schedule::deal_media(seats, media_cost(model_, section_, encoder, times_.get()), media.rounds);
+  media.items.clear();
+  for (const auto& [encoder, takes, seats] : encoders_) {
+    media.items.push_back(schedule::list_media(media.shapes, media.microbatches, takes));
+    schedule::deal_media(seats, media_cost(model_, section_, encoder, times_.get()),
+                         media.items.back());
+  }
 }
 
 void StepPlanner::change(const std::map<std::int32_t, SampleShape>& changes,
                          DealtMedia& media) const {
   if (changes.empty()) return;
-  const std::vector<schedule::MediaRound> planned = media.rounds;
+  const DealtItems planned = media.items;
   for (const auto& [sample, shape] : changes) {
     const std::int32_t replica = media.replica_of[static_cast<std::size_t>(sample)];
     media.shapes[static_cast<std::size_t>(sample)] = shape;
     media.microbatches[static_cast<std::size_t>(replica)] = pack_replica(batch_, media, replica);
   }
   deal(media);
-  const std::optional<std::int32_t> lost = schedule::keep_seats(planned, media.rounds);
-  TRIB_REQUIRE(
-      !lost.has_value(), .what = "train: record without media was replaced by one that has some",
-      .where = str("sample ", lost.value_or(0), " of the batch"),
-      .found = "no rank that encodes for it", .expected = "records that stay as their headers say",
-      .fix = "look at the quarantine files, and take the bad record out");
+  for (std::size_t edge = 0; edge < planned.size(); ++edge) {
+    const std::optional<std::int32_t> lost = schedule::keep_seats(planned[edge], media.items[edge]);
+    TRIB_REQUIRE(!lost.has_value(),
+                 .what = "train: record without media was replaced by one that has some",
+                 .where = str("sample ", lost.value_or(0), " of the batch"),
+                 .found = str("no rank that encodes for it in ", encoders_[edge].encoder),
+                 .expected = "records that stay as their headers say",
+                 .fix = "look at the quarantine files, and take the bad record out");
+  }
 }
 
 StepPlanner::Dealt StepPlanner::plan(std::int64_t first_index,
@@ -121,9 +127,9 @@ StepPlanner::Dealt StepPlanner::plan(std::int64_t first_index,
     own.media = DealtMedia{.shapes = {shapes.begin(), shapes.end()},
                            .replica_of = plan.replica_of,
                            .microbatches = plan.microbatches,
-                           .rounds = {}};
+                           .items = {}};
     deal(*own.media);
-    dealt.media = own.media->rounds;
+    dealt.media = own.media->items;
   }
   if (predicted) {
     predicted->plan = std::move(plan);

@@ -28,7 +28,7 @@ struct DealtMedia {
   std::vector<SampleShape> shapes;                 // of all samples
   std::vector<std::int32_t> replica_of;            // [samples]
   std::vector<schedule::PackedBins> microbatches;  // [replicas] bins of samples of the batch
-  std::vector<schedule::MediaRound> rounds;
+  DealtItems items;
 };
 
 /// A global batch as it was planned, and the part that this rank's replica trains on.
@@ -59,8 +59,8 @@ class StepPlanner {
   /// who encodes its media.
   /// units: called by one thread, while another one calls take()
   struct Dealt {
-    std::vector<std::int32_t> replica_of;     // [samples]
-    std::vector<schedule::MediaRound> media;  // empty where all encoders are inline
+    std::vector<std::int32_t> replica_of;  // [samples]
+    DealtItems media;                      // empty where all encoders are inline
   };
   [[nodiscard]] Dealt plan(std::int64_t first_index, std::span<const SampleShape> shapes);
   /// Replaces samples of a batch whose shapes are others than planned: their replicas pack anew.
@@ -77,6 +77,7 @@ class StepPlanner {
  private:
   struct EncoderSeats {
     std::string encoder;
+    ModalitySet takes;
     schedule::MediaSeats seats;
   };
 
@@ -90,7 +91,7 @@ class StepPlanner {
   std::int64_t replicas_;
   std::int64_t own_;
   std::shared_ptr<const MeasuredTimes> times_;  // null: FLOPs
-  std::vector<EncoderSeats> encoders_;          // with meshes of their own
+  std::vector<EncoderSeats> encoders_;          // [edges]
   std::unique_ptr<schedule::BatchCorrection> correction_;
   std::mutex mutex_;  // guards planned_
   std::map<std::int64_t, PlannedStep> planned_;

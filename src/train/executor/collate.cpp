@@ -17,21 +17,21 @@ using Samples = std::span<const data::EncodedSample* const>;
 
 /// The rows of all items of one modality, undefined without items, and their grids.
 model::EncoderInput join_media(Samples samples, Modality modality, std::int64_t row_width,
-                               Fields fields) {
+                               bool with_rows) {
   model::EncoderInput media;
   std::int64_t rows = 0;
   for (const data::EncodedSample* sample : samples) {
     for (const data::PatchedItem& item : sample->items) {
       if (item.modality != modality) continue;
       const auto expected = static_cast<std::size_t>(item.grid.patches() * row_width);
-      TRIB_CHECK(fields == Fields::kWithoutPixels || item.rows.size() == expected,
+      TRIB_CHECK(!with_rows || item.rows.size() == expected,
                  .what = "train: item has the wrong number of values", .where = sample->key,
                  .found = str(item.rows.size()), .expected = str(expected));
       media.grids.push_back(item.grid);
       rows += item.grid.patches();
     }
   }
-  if (media.grids.empty() || fields == Fields::kWithoutPixels) return media;
+  if (media.grids.empty() || !with_rows) return media;
   media.rows = at::empty({rows, row_width}, at::kFloat);
   auto* out = media.rows.data_ptr<float>();
   for (const data::EncodedSample* sample : samples)
@@ -76,9 +76,9 @@ std::span<const float> find_rows(std::span<const data::EncodedSample> samples,
 
 }  // namespace
 
-Fields fields_of(const parallel::Layout& backbone, const RunLanes& run) {
-  const bool encodes = backbone.holds(0) && !run.has_encoders_apart();
-  return encodes ? Fields::kAll : Fields::kWithoutPixels;
+ModalitySet rows_taken_inline(const parallel::Layout& backbone, const RunLanes& run) {
+  return backbone.holds(0) ? ModalitySet(kMediaModalities).without(run.taken_apart())
+                           : ModalitySet();
 }
 
 model::EncoderInput collate_encoder_input(std::span<const data::EncodedSample> samples,
@@ -109,7 +109,7 @@ Microbatch idle_microbatch() {
 }
 
 Microbatch collate(Samples samples, const config::ModelConfig& config, config::MropeMode mode,
-                   at::Device device, Fields fields) {
+                   at::Device device, ModalitySet with_rows) {
   Microbatch result;
   model::PackedBatch& batch = result.batch;
   batch.cu_seqlens = {0};
@@ -142,7 +142,8 @@ Microbatch collate(Samples samples, const config::ModelConfig& config, config::M
       if (item.modality == Modality::kVideo) seconds.push_back(item.seconds_per_step);
   for (const config::FrontModule& module : config::front_modules(config))
     for (const Modality modality : module.takes)
-      batch.media[modality] = join_media(samples, modality, module.row_width, fields);
+      batch.media[modality] =
+          join_media(samples, modality, module.row_width, with_rows.has(modality));
   batch.position_ids = model::position_ids(
       config,
       {.tokens = {batch.input_ids.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(tokens)},

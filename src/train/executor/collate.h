@@ -21,13 +21,11 @@ struct Microbatch {
   std::vector<int> target_sources;  // [target tokens]: index in data.sources, in row order
 };
 
-/// Which fields of the samples a rank needs: a later pipeline stage reads no pixels.
-enum class Fields { kAll, kWithoutPixels };
+/// The modalities whose rows this rank's stages of the backbone take: those of inline encoders, on
+/// the first stage.
+[[nodiscard]] ModalitySet rows_taken_inline(const parallel::Layout& backbone, const RunLanes& run);
 
-/// The fields that the stages of this rank need.
-[[nodiscard]] Fields fields_of(const parallel::Layout& backbone, const RunLanes& run);
-
-/// Lays samples back to back.
+/// Lays samples back to back; media of other modalities than `with_rows` have only their grids.
 ///
 /// shape:  tokens = sum over samples; media rows in order of appearance
 /// errors: Fault::kInput when placeholders and media of a sample do not match, and naming the
@@ -35,7 +33,8 @@ enum class Fields { kAll, kWithoutPixels };
 /// cost:   one copy of each field
 [[nodiscard]] Microbatch collate(std::span<const data::EncodedSample* const> samples,
                                  const config::ModelConfig& config, config::MropeMode mode,
-                                 at::Device device, Fields fields = Fields::kAll);
+                                 at::Device device,
+                                 ModalitySet with_rows = ModalitySet(kMediaModalities));
 
 /// Lays the media back to back that this rank encodes in a pass. `samples` are those with such
 /// media, ids ascending; `first_id` is that of the first sample of the global batch. Only the first

@@ -20,15 +20,18 @@ at::Tensor encode(model::Model& model, const std::string& encoder,
       });
 }
 
-at::Tensor bring_features(model::Model& model, const RunLanes& run, const FeatureEdge& edge,
+/// The features that this rank's first stage of the backbone takes along an edge; undefined
+/// elsewhere.
+at::Tensor bring_features(model::Model& model, const RunLanes& run, std::size_t edge_index,
                           const ForwardMedia& media, Homes homes) {
+  const FeatureEdge& edge = run.edges[edge_index];
   at::Tensor features;
   if (run.encoder == edge.encoder) features = encode(model, edge.encoder, media.input);
   const bool gives = edge.ranks.source.seat >= 0;
   const bool takes = edge.ranks.destination.seat >= 0;
   if (!gives && !takes) return {};
   parallel::Redistribute rows(
-      edge.ranks, rows_of_round(std::span(&media.round, 1), 0, edge, model, homes), /*tag=*/0);
+      edge.ranks, rows_of_round(media.items[edge_index], 0, edge, model, homes), /*tag=*/0);
   std::vector<mesh::Pending> sent;
   if (gives) sent = rows.send(features.narrow(0, 0, rows.source_rows()).contiguous());
   at::Tensor taken;
@@ -41,15 +44,16 @@ at::Tensor bring_features(model::Model& model, const RunLanes& run, const Featur
 
 }  // namespace
 
-std::function<at::Tensor(bool tokens_are_whole)> encode_apart(model::Model& model,
-                                                              const RunLanes& run,
-                                                              const ForwardMedia& media) {
+std::function<model::Features(bool tokens_are_whole)> encode_apart(model::Model& model,
+                                                                   const RunLanes& run,
+                                                                   const ForwardMedia& media) {
   if (!run.has_encoders_apart()) return {};
   return [&model, &run, &media](bool tokens_are_whole) {
     const Homes homes = tokens_are_whole ? Homes::kAllOfReplica : Homes::kOne;
-    at::Tensor features;
-    for (const FeatureEdge& edge : run.edges)
-      features = bring_features(model, run, edge, media, homes);
+    model::Features features;
+    for (std::size_t edge = 0; edge < run.edges.size(); ++edge)
+      if (at::Tensor taken = bring_features(model, run, edge, media, homes); taken.defined())
+        features[run.edges[edge].encoder] = std::move(taken);
     return features;
   };
 }

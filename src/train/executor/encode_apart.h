@@ -10,13 +10,13 @@ namespace tributary::train {
 
 /// Media of one forward without backward, where encoders have ranks of their own.
 struct ForwardMedia {
-  schedule::MediaRound round;      // the same on all ranks
+  DealtItems items = {};           // one round for each edge, the same on all ranks
   model::EncoderInput input = {};  // that this rank encodes
 };
 
 /// What model::PackedBatch::encode_apart calls: runs this rank's part of the encoders, and brings
 /// the features to the first stage of the backbone. Model, run and media must outlive it.
-[[nodiscard]] std::function<at::Tensor(bool tokens_are_whole)> encode_apart(
+[[nodiscard]] std::function<model::Features(bool tokens_are_whole)> encode_apart(
     model::Model& model, const RunLanes& run, const ForwardMedia& media);
 
 }  // namespace tributary::train

@@ -27,12 +27,21 @@ bool is_backward(Op op) {
 
 }  // namespace
 
+template <class Kept>
+typename Kept::mapped_type Executor::take_out(Kept& kept, const typename Kept::key_type& key,
+                                              Place place) {
+  auto node = kept.extract(key);
+  TRIB_CHECK(!node.empty(), .what = "train: pass has left nothing, or received nothing",
+             .where = str("stage ", place.stage, ", microbatch ", place.microbatch));
+  return std::move(node.mapped());
+}
+
 Executor::Executor(model::Model& model, const RunLanes& run, const ExecutorOptions& options)
     : model_(model),
       run_(run),
       options_(options),
       map_(run.pipeline),
-      features_(model, run, options.media, options.microbatches),
+      features_(model, run, options.items, options.microbatches),
       clock_(options.device) {
   for (const int lane : run.own()) lanes_.emplace(lane, state_of(lane));
   seen_.by_source.resize(static_cast<std::size_t>(options_.sources));
@@ -45,12 +54,9 @@ Executor::LaneState Executor::state_of(int lane) const {
   const auto& module = run_.pipeline.modules[static_cast<std::size_t>(state.module)];
   state.is_backbone = lane == run_.backbone;
   state.layout = state.is_backbone ? &model_.layout() : &model_.encoder_layouts().at(run_.encoder);
-  if (module.is_colocated()) state.groups.emplace(module.passes, std::ssize(options_.media));
+  if (module.is_colocated()) state.groups.emplace(module.passes, count_rounds(*options_.items));
   state.own = stages_of_rank(*state.layout);
-  const std::vector<int>& into = map_.edges_into(state.module);
-  TRIB_CHECK(into.size() <= 1, .what = "train: module takes features along several edges",
-             .found = str(into.size()));
-  if (!into.empty()) state.edge_in = into.front();
+  state.edges_in = map_.edges_into(state.module);
   return state;
 }
 
@@ -154,7 +160,8 @@ void Executor::do_action(const LaneAction& lane_action) {
     case Op::kReceiveFeatures:
       return features_.expect(action.peer, *pass);
     case Op::kSendFeatureGradients:
-      return features_.send_gradient(action.peer, *pass, give(Passed::kGradient, here));
+      return features_.send_gradient(action.peer, *pass,
+                                     take_out(feature_gradients_, {action.peer, *pass}, here));
     case Op::kReceiveFeatureGradients:
       return features_.expect_gradient(action.peer, *pass);
     case Op::kHandActivation:
@@ -197,7 +204,7 @@ const model::EncoderInput& Executor::media(int index) {
   return entry.first;
 }
 
-at::Tensor Executor::run_stage(Place place, const at::Tensor& input) {
+at::Tensor Executor::run_stage(Place place, const model::StageInput& input) {
   const int index = place.microbatch;
   at::Tensor output;
   if (here_->is_backbone) {
@@ -205,7 +212,7 @@ at::Tensor Executor::run_stage(Place place, const at::Tensor& input) {
     if (here_->is_last(place.stage)) output = sum_loss(index, output);
     if (--microbatches_.at(index).second == 0) microbatches_.erase(index);
   } else {
-    output = model_.run_encoder_stage(run_.encoder, place.stage, media(index), input);
+    output = model_.run_encoder_stage(run_.encoder, place.stage, media(index), input.hidden);
     if (--media_.at(index).second == 0) media_.erase(index);
   }
   return output;
@@ -217,17 +224,45 @@ at::Tensor Executor::empty_input(Place place) {
              : model_.empty_encoder_input(run_.encoder, place.stage, media(place.microbatch));
 }
 
-at::Tensor Executor::take_input(Place place) {
-  return place.stage > 0 ? take(Passed::kActivation, place)
-                         : features_.take(here_->edge_in, place.microbatch);
+model::StageInput Executor::take_input(Place place) {
+  model::StageInput input;
+  if (place.stage > 0)
+    input.hidden =
+        take(Passed::kActivation, place).detach().requires_grad_(sends_gradient(place.stage));
+  for (std::size_t i = 0; place.stage == 0 && i < here_->edges_in.size(); ++i) {
+    const int edge = here_->edges_in[i];
+    input.features[encoder_of(edge)] =
+        features_.take(edge, place.microbatch).detach().requires_grad_(sends_gradient_along(edge));
+  }
+  return input;
+}
+
+const std::string& Executor::encoder_of(int edge) const {
+  return run_.edges[static_cast<std::size_t>(edge)].encoder;
 }
 
 bool Executor::sends_gradient(int stage) const {
-  if (stage > 0) return map_.has_backward(here_->module, stage - 1);
-  if (here_->edge_in < 0) return false;
-  const int from = run_.pipeline.edges[static_cast<std::size_t>(here_->edge_in)].from;
+  return stage > 0 && map_.has_backward(here_->module, stage - 1);
+}
+
+bool Executor::sends_gradient_along(int edge) const {
+  const int from = run_.pipeline.edges[static_cast<std::size_t>(edge)].from;
   const auto& encoder = run_.pipeline.modules[static_cast<std::size_t>(from)];
   return map_.has_backward(from, encoder.virtual_stages() - 1);
+}
+
+void Executor::keep_input_gradients(Place place, const model::StageInput& input) {
+  const auto gradient_of = [](const at::Tensor& taken) {
+    const at::Tensor& gradient = taken.grad();
+    return gradient.defined() ? gradient : at::zeros_like(taken);
+  };
+  if (sends_gradient(place.stage)) input_gradients_[place] = gradient_of(input.hidden);
+  for (std::size_t i = 0; place.stage == 0 && i < here_->edges_in.size(); ++i) {
+    const int edge = here_->edges_in[i];
+    if (sends_gradient_along(edge))
+      feature_gradients_[{edge, place.microbatch}] =
+          gradient_of(input.features.at(encoder_of(edge)));
+  }
 }
 
 void Executor::forward(Place place) {
@@ -238,8 +273,6 @@ void Executor::forward(Place place) {
   const std::size_t reached = clock_.mark();
   if (here_->has_input(stage)) pass.input = take_input(place);
   const MarkedPass begin = begin_pass(reached);
-  if (here_->has_input(stage))
-    pass.input = pass.input.detach().requires_grad_(sends_gradient(stage));
   if (here_->layout->chain) here_->layout->chain->begin_pass(stage);
   pass.output = run_stage(place, pass.input);
   if (!here_->is_last(stage) || !here_->is_backbone)
@@ -310,11 +343,9 @@ void Executor::backward(Place place, bool puts_weights_off) {
     if (here_->layout->chain) here_->layout->chain->begin_pass(place.stage);
     torch::autograd::backward({pass.output}, {gradient});
   }
-  if (sends_gradient(place.stage)) {
-    const at::Tensor& of_input = pass.input.grad();
-    input_gradients_[place] = of_input.defined() ? of_input : at::zeros_like(pass.input);
-  }
-  pass.input = pass.output = at::Tensor();
+  keep_input_gradients(place, pass.input);
+  pass.input = {};
+  pass.output = at::Tensor();
   if (!puts_weights_off) {
     passes_.erase(place);
     --kept_;
@@ -337,11 +368,7 @@ std::map<Executor::Place, Executor::Incoming>& Executor::incoming(Passed what) {
 }
 
 at::Tensor Executor::give(Passed what, Place place) {
-  std::map<Place, at::Tensor>& from = what == Passed::kActivation ? outputs_ : input_gradients_;
-  auto node = from.extract(place);
-  TRIB_CHECK(!node.empty(), .what = "train: nothing to pass on",
-             .where = str("stage ", place.stage, ", microbatch ", place.microbatch));
-  return node.mapped();
+  return take_out(what == Passed::kActivation ? outputs_ : input_gradients_, place, place);
 }
 
 void Executor::post_receive(Passed what, Place from, Place to) {
@@ -373,11 +400,9 @@ void Executor::hand_over(Passed what, Place from, Place to) {
 }
 
 at::Tensor Executor::take(Passed what, Place place) {
-  auto node = incoming(what).extract(place);
-  TRIB_CHECK(!node.empty(), .what = "train: nothing was received",
-             .where = str("stage ", place.stage, ", microbatch ", place.microbatch));
-  node.mapped().message.wait();
-  return node.mapped().values;
+  Incoming taken = take_out(incoming(what), place, place);
+  taken.message.wait();
+  return taken.values;
 }
 
 void Executor::reduce_gradients(int stage) {

@@ -36,7 +36,7 @@ struct ExecutorOptions {
   std::function<Microbatch(int microbatch)> collate = {};
   /// Collates the media that this rank encodes in a pass, where it runs an encoder.
   std::function<model::EncoderInput(int pass)> collate_media = {};
-  std::span<const schedule::MediaRound> media = {};    // of the step
+  const DealtItems* items = nullptr;                   // of the step; null: no encoder is apart
   std::function<void(mesh::Section)> on_section = {};  // before each pass
   std::function<void()> on_action = {};                // before each action
 };
@@ -88,14 +88,14 @@ class Executor {
     int module = 0;  // likewise
     const parallel::Layout* layout = nullptr;
     bool is_backbone = true;
-    int edge_in = -1;  // into the first stage; -1: none
+    std::vector<int> edges_in = {};  // into the first stage
     // Of a colocated module: which microbatches of its list are one pass.
     std::optional<schedule::PassGroups> groups = {};
     std::vector<int> own;  // virtual stage of each chunk
 
     [[nodiscard]] bool is_last(int stage) const { return stage + 1 == layout->virtual_stages(); }
     /// Whether a stage takes something from another one, or along an edge.
-    [[nodiscard]] bool has_input(int stage) const { return stage > 0 || edge_in >= 0; }
+    [[nodiscard]] bool has_input(int stage) const { return stage > 0 || !edges_in.empty(); }
   };
   /// A virtual stage of a module, and a microbatch.
   struct Place {
@@ -106,8 +106,8 @@ class Executor {
   };
   /// One pass between its forward and its backward.
   struct Pass {
-    at::Tensor input;   // a leaf, or undefined where a stage has no input
-    at::Tensor output;  // with the graph between the two
+    model::StageInput input;  // leaves; none where a stage has no input
+    at::Tensor output;        // with the graph between the two
     parallel::WeightQueue weights;
   };
   struct Incoming {
@@ -144,20 +144,30 @@ class Executor {
   void load(int index);
   [[nodiscard]] const Microbatch& microbatch(int index);
   [[nodiscard]] const model::EncoderInput& media(int index);
-  [[nodiscard]] at::Tensor run_stage(Place place, const at::Tensor& input);
+  [[nodiscard]] at::Tensor run_stage(Place place, const model::StageInput& input);
   [[nodiscard]] at::Tensor sum_loss(int index, const at::Tensor& hidden);
   [[nodiscard]] at::Tensor empty_input(Place place);
-  [[nodiscard]] at::Tensor take_input(Place place);
+  /// Takes what a stage needs, as leaves that want a gradient where something before them trains.
+  [[nodiscard]] model::StageInput take_input(Place place);
   /// The gradient of what a pass gave; undefined for that of the loss itself.
   [[nodiscard]] at::Tensor take_output_gradient(Place place);
-  /// Whether something that computed the input of a stage trains.
+  /// Whether something that computed the input of a later stage trains, or features of an edge.
   [[nodiscard]] bool sends_gradient(int stage) const;
+  [[nodiscard]] bool sends_gradient_along(int edge) const;
+  /// Keeps the gradients of what a pass took, for those who sent it.
+  void keep_input_gradients(Place place, const model::StageInput& input);
+  [[nodiscard]] const std::string& encoder_of(int edge) const;
 
   void post_receive(parallel::Passed what, Place from, Place to);
   void send(parallel::Passed what, Place from, Place to);
   void hand_over(parallel::Passed what, Place from, Place to);
   [[nodiscard]] at::Tensor take(parallel::Passed what, Place place);
   [[nodiscard]] std::map<Place, Incoming>& incoming(parallel::Passed what);
+  /// Takes what a pass has left, or received, out of its map.
+  template <class Kept>
+  [[nodiscard]] static typename Kept::mapped_type take_out(Kept& kept,
+                                                           const typename Kept::key_type& key,
+                                                           Place place);
   /// Takes what a pass has left for its neighbour.
   [[nodiscard]] at::Tensor give(parallel::Passed what, Place place);
   void reduce_gradients(int stage);
@@ -176,6 +186,7 @@ class Executor {
   std::map<Place, Incoming> gradients_;
   std::map<Place, at::Tensor> outputs_;  // to pass on
   std::map<Place, at::Tensor> input_gradients_;
+  std::map<std::pair<int, int>, at::Tensor> feature_gradients_;  // by edge and microbatch
   std::map<std::pair<parallel::Passed, int>, std::deque<mesh::Pending>> sends_;  // by far stage
   /// Read when the step is over: a device would have to finish its forward first.
   struct RowLosses {

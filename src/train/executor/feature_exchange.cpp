@@ -25,11 +25,11 @@ void check_turn(int edge, int microbatch, int expected) {
 }  // namespace
 
 FeatureExchange::FeatureExchange(const model::Model& model, const RunLanes& run,
-                                 std::span<const schedule::MediaRound> rounds, int microbatches)
-    : model_(model), run_(run), rounds_(rounds), microbatches_(microbatches) {}
+                                 const DealtItems* items, int microbatches)
+    : model_(model), run_(run), items_(items), microbatches_(microbatches) {}
 
 schedule::PassGroups FeatureExchange::groups(int edge) const {
-  return run_.edges[static_cast<std::size_t>(edge)].groups(std::ssize(rounds_), microbatches_);
+  return run_.edges[static_cast<std::size_t>(edge)].groups(std::ssize(rounds(edge)), microbatches_);
 }
 
 std::int64_t FeatureExchange::width(int edge) const {
@@ -44,11 +44,12 @@ FeatureExchange::Exchange& FeatureExchange::exchange(int edge, int pass) {
   const auto first = static_cast<int>(of.first_of(pass));
   // Idle microbatches, which hold nothing, are those of the last pass.
   const int end = pass + 1 == of.passes ? microbatches_ : static_cast<int>(of.first_of(pass + 1));
-  Exchange made{.rows = {along.ranks, rows_of_rounds(rounds_, first, end, along, model_), pass},
+  const std::span<const schedule::MediaRound> all = rounds(edge);
+  Exchange made{.rows = {along.ranks, rows_of_rounds(all, first, end, along, model_), pass},
                 .first = first,
                 .kept = std::vector<std::int64_t>(static_cast<std::size_t>(end - first))};
-  for (int round = first; round < end && round < std::ssize(rounds_); ++round)
-    for (const schedule::MediaItem& item : rounds_[static_cast<std::size_t>(round)])
+  for (int round = first; round < end && round < std::ssize(all); ++round)
+    for (const schedule::MediaItem& item : all[static_cast<std::size_t>(round)])
       if (item.replica * along.seats.homes + item.home == along.ranks.destination.seat)
         made.kept[static_cast<std::size_t>(round - first)] +=
             model_.feature_rows(along.encoder, item.grid);
@@ -59,8 +60,9 @@ FeatureExchange::Exchange& FeatureExchange::exchange(int edge, int pass) {
 // has not come so far would never end.
 void FeatureExchange::keep_sent(int edge, std::vector<mesh::Pending> messages) {
   const bool both_wait = run_.edges[static_cast<std::size_t>(edge)].is_colocated();
-  while (!both_wait && !sent_.empty() && sent_.front().try_wait()) sent_.pop_front();
-  for (mesh::Pending& message : messages) sent_.push_back(std::move(message));
+  std::deque<mesh::Pending>& sent = sent_[edge];
+  while (!both_wait && !sent.empty() && sent.front().try_wait()) sent.pop_front();
+  for (mesh::Pending& message : messages) sent.push_back(std::move(message));
 }
 
 // An encoder without items has computed something that nobody takes.
@@ -134,7 +136,8 @@ at::Tensor FeatureExchange::take_gradient(int edge, int pass) {
 }
 
 void FeatureExchange::finish() {
-  for (mesh::Pending& message : sent_) message.wait();
+  for (auto& [edge, messages] : sent_)
+    for (mesh::Pending& message : messages) message.wait();
   sent_.clear();
 }
 

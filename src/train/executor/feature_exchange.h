@@ -16,11 +16,11 @@ namespace tributary::train {
 /// way back: one message for each pass of an encoder, whose rows several microbatches take where
 /// the encoder is colocated. A message is on its way while later passes are computed.
 ///
-/// Made alike on all ranks; model, run and rounds must outlive it.
+/// Made alike on all ranks; model, run and items must outlive it. Without edges there are no items.
 class FeatureExchange {
  public:
-  FeatureExchange(const model::Model& model, const RunLanes& run,
-                  std::span<const schedule::MediaRound> rounds, int microbatches);
+  FeatureExchange(const model::Model& model, const RunLanes& run, const DealtItems* items,
+                  int microbatches);
 
   /// On the ranks of the encoder, after a pass. shape: rows [rows of the seat or more, width]
   void send(int edge, int pass, const at::Tensor& rows);
@@ -53,6 +53,9 @@ class FeatureExchange {
     WaitingRows returning = {};              // or on the host
   };
 
+  [[nodiscard]] std::span<const schedule::MediaRound> rounds(int edge) const {
+    return (*items_)[static_cast<std::size_t>(edge)];
+  }
   [[nodiscard]] schedule::PassGroups groups(int edge) const;
   [[nodiscard]] Exchange& exchange(int edge, int pass);
   [[nodiscard]] Exchange& exchange_of(int edge, int microbatch) {
@@ -69,10 +72,10 @@ class FeatureExchange {
 
   const model::Model& model_;
   const RunLanes& run_;
-  std::span<const schedule::MediaRound> rounds_;
+  const DealtItems* items_;
   int microbatches_;
   std::map<std::pair<int, int>, Exchange> exchanges_;  // by edge and pass
-  std::deque<mesh::Pending> sent_;
+  std::map<int, std::deque<mesh::Pending>> sent_;      // by edge
 };
 
 }  // namespace tributary::train

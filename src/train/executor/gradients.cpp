@@ -148,8 +148,9 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   const StepSchedule schedule = schedule_step(run, agreed.microbatches);
   const auto collate_bin = [&](int bin) {
     if (bin >= microbatches.bins()) return idle_microbatch();
-    Microbatch microbatch = collate(select(samples, microbatches.bin(bin)), model.config(),
-                                    options.mrope, options.device, fields_of(model.layout(), run));
+    Microbatch microbatch =
+        collate(select(samples, microbatches.bin(bin)), model.config(), options.mrope,
+                options.device, rows_taken_inline(model.layout(), run));
     result.attention_rows +=
         ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, options.device).rows();
     return microbatch;
@@ -157,7 +158,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   const StepMedia none;
   const StepMedia& media = options.media != nullptr ? *options.media : none;
   const auto collate_media = [&](int pass) {
-    return collate_encoder_input(media.encoded, items_of_pass(media.rounds, run.seat, pass),
+    return collate_encoder_input(media.encoded, items_of_pass(run, media.items, pass),
                                  media.first_id, model.encoder_layouts().at(run.encoder),
                                  options.device);
   };
@@ -169,7 +170,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
                      .microbatches = schedule.microbatches,
                      .collate = collate_bin,
                      .collate_media = collate_media,
-                     .media = media.rounds,
+                     .items = &media.items,
                      .on_section = options.on_section,
                      .on_action = options.on_action});
   executor.run(schedule.actions);

@@ -25,6 +25,12 @@ std::int64_t RunLanes::sent_bytes() const {
   return bytes;
 }
 
+ModalitySet RunLanes::taken_apart() const {
+  ModalitySet taken;
+  for (const FeatureEdge& edge : edges) taken |= edge.takes;
+  return taken;
+}
+
 int RunLanes::stages() const {
   int stages = 0;
   for (const schedule::PipelineModule& module : pipeline.modules) stages += module.stages;
@@ -56,7 +62,8 @@ RunLanes one_lane() {
   return lanes;
 }
 
-RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes) {
+RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes,
+                      std::span<const config::FrontModule> front) {
   RunLanes run;
   run.pipeline = schedule::pipeline_of(plan);
   const schedule::PipelineMap map(run.pipeline);
@@ -73,6 +80,7 @@ RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes) {
     const mesh::Mesh& mesh = encoder->second;
     run.encoding = lane;
     run.encoder = module;
+    run.encoder_edge = map.edges_from(map.at(lane).module).front();
     run.seat = mesh.data_index() * mesh.sequence().size() + mesh.sequence().index();
   }
   for (const schedule::PipelineEdge& edge : run.pipeline.edges) {
@@ -80,6 +88,7 @@ RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes) {
         run.pipeline.modules[static_cast<std::size_t>(edge.from)];
     run.edges.push_back(
         {.encoder = from.name,
+         .takes = ModalitySet(config::find_module(front, from.name)->takes),
          .ranks = edge_of(meshes, from.name),
          .seats = schedule::seats_of(meshes.encoders.at(from.name).shape(), meshes.backbone.shape(),
                                      from.passes, from.takes_turns),
@@ -88,13 +97,17 @@ RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes) {
   return run;
 }
 
-std::vector<schedule::MediaItem> items_of_pass(std::span<const schedule::MediaRound> rounds,
-                                               std::int64_t seat, int pass) {
-  std::vector<schedule::MediaItem> items;
-  for (const schedule::MediaRound& round : rounds)
+std::int64_t count_rounds(const DealtItems& items) {
+  return items.empty() ? 0 : std::ssize(items.front());
+}
+
+std::vector<schedule::MediaItem> items_of_pass(const RunLanes& run, const DealtItems& items,
+                                               int pass) {
+  std::vector<schedule::MediaItem> own;
+  for (const schedule::MediaRound& round : items[static_cast<std::size_t>(run.encoder_edge)])
     for (const schedule::MediaItem& item : round)
-      if (item.seat == seat && item.pass == pass) items.push_back(item);
-  return items;
+      if (item.seat == run.seat && item.pass == pass) own.push_back(item);
+  return own;
 }
 
 namespace {

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "config/family/known_modules.h"
+#include "core/sample_shape.h"
 #include "data/sample.h"
 #include "parallel/redistribute.h"
 #include "schedule/deal_media.h"
@@ -16,6 +19,7 @@ namespace tributary::train {
 /// An edge along which features of an encoder go to the backbone.
 struct FeatureEdge {
   std::string encoder;
+  ModalitySet takes;  // the encoder
   parallel::Edge ranks;
   schedule::MediaSeats seats;
   bool waits_on_host = false;  // features and gradients do, until they are used
@@ -36,7 +40,8 @@ struct RunLanes {
   int backbone = -1;               // lane; -1: this rank runs none
   int encoding = -1;               // likewise
   std::string encoder = {};        // that it runs
-  std::int64_t seat = -1;          // of this rank in that encoder, the same on all its stages
+  int encoder_edge = -1;           // of that encoder
+  std::int64_t seat = -1;          // of this rank in it, the same on all its stages
   std::vector<FeatureEdge> edges;  // [edges of the pipeline]
 
   /// Those of this rank: first the one that begins a step.
@@ -45,6 +50,8 @@ struct RunLanes {
   [[nodiscard]] bool encodes() const { return encoding >= 0; }
   /// Whether encoders have meshes of their own, whose passes and data come from a step's media.
   [[nodiscard]] bool has_encoders_apart() const { return !edges.empty(); }
+  /// The modalities of those encoders.
+  [[nodiscard]] ModalitySet taken_apart() const;
   /// Features and their gradients that this rank has sent so far.
   [[nodiscard]] std::int64_t sent_bytes() const;
   /// The stages of all modules, and which of them a lane has, in the order of the forward pass.
@@ -55,19 +62,28 @@ struct RunLanes {
 /// The only lane of a model that lies on one stage.
 [[nodiscard]] RunLanes one_lane();
 
+/// front: the modules of the model, as config::front_modules returns them
 /// errors: Fault::kInput as schedule::pipeline_of
-[[nodiscard]] RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes);
+[[nodiscard]] RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes,
+                                    std::span<const config::FrontModule> front);
+
+/// Where the media of a step are encoded: for each edge the rounds of its encoder's items,
+/// equally many, one for each microbatch of the longest replica.
+using DealtItems = std::vector<std::vector<schedule::MediaRound>>;
+
+/// The number of rounds; 0 without edges.
+[[nodiscard]] std::int64_t count_rounds(const DealtItems& items);
 
 /// Media of a step, where encoders have meshes of their own: the same on all ranks.
 struct StepMedia {
-  std::vector<schedule::MediaRound> rounds;       // [microbatches]; the later ones have none
+  DealtItems items = {};                          // [edges]
   std::int64_t first_id = 0;                      // of the samples of the global batch
   std::vector<data::EncodedSample> encoded = {};  // that hold rows which this rank encodes, by id
 };
 
-/// What a seat encodes in a pass, in the order of its rows.
-[[nodiscard]] std::vector<schedule::MediaItem> items_of_pass(
-    std::span<const schedule::MediaRound> rounds, std::int64_t seat, int pass);
+/// What this rank encodes in a pass, in the order of its rows.
+[[nodiscard]] std::vector<schedule::MediaItem> items_of_pass(const RunLanes& run,
+                                                             const DealtItems& items, int pass);
 
 /// Which seats of a replica take an item: its home, or all of them, where each has all tokens.
 enum class Homes { kOne, kAllOfReplica };

@@ -236,7 +236,8 @@ Session begin_session(const config::RunConfig& config, const Ranks& ranks) {
   session.encoder = data::make_encoder(config, session.model_config, *session.tokenizer,
                                        resize_picture, frame_samples);
   session.plan = ranks.plan;
-  session.lanes = lanes_of_run(ranks.plan, ranks.meshes);
+  session.lanes =
+      lanes_of_run(ranks.plan, ranks.meshes, config::front_modules(session.model_config));
   session.router =
       std::make_unique<SampleRouter>(session.lanes, ranks.meshes, config.batch.global_samples);
   return session;

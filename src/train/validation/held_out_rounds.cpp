@@ -54,7 +54,7 @@ struct RoundRoutes {
   // Where encoders have meshes of their own: the samples by their headers, and their media.
   std::vector<SampleShape> shapes;
   std::vector<schedule::PackedBins> packs;  // [replicas] one bin, or none
-  schedule::MediaRound media;
+  DealtItems media;                         // of one round
 };
 
 /// Reads the headers of a round, by which its media are dealt. A sample whose header is bad has
@@ -73,18 +73,20 @@ void describe_round(const Session& session, int source, const HeldOutRound& roun
 }
 
 /// Deals the media of a round, whose samples have these shapes.
-schedule::MediaRound deal_round(const Session& session, std::span<const SampleShape> shapes,
-                                std::span<const schedule::PackedBins> packs) {
-  std::vector<schedule::MediaRound> rounds = schedule::list_media(shapes, packs);
+DealtItems deal_round(const Session& session, std::span<const SampleShape> shapes,
+                      std::span<const schedule::PackedBins> packs) {
+  DealtItems items;
   for (const FeatureEdge& edge : session.lanes.edges) {
     schedule::MediaSeats seats = edge.seats;
     seats.passes = 0;  // one pass encodes them all
+    items.push_back(schedule::list_media(shapes, packs, edge.takes));
     schedule::deal_media(
         seats,
         media_cost(session.model_config, session.config.model, edge.encoder, session.times.get()),
-        rounds);
+        items.back());
+    items.back().resize(1);
   }
-  return rounds.empty() ? schedule::MediaRound{} : std::move(rounds.front());
+  return items;
 }
 
 RoundRoutes route_round(const Session& session, int source, const HeldOutRound& round) {
@@ -95,7 +97,7 @@ RoundRoutes route_round(const Session& session, int source, const HeldOutRound& 
   }
   for (const std::vector<std::int64_t>& own : round.positions)
     routed.positions.insert(routed.positions.end(), own.begin(), own.end());
-  const auto seats = seats_of_samples(std::span(&routed.media, 1), routed.positions.size());
+  const auto seats = seats_of_samples(routed.media, routed.positions.size());
   std::size_t index = 0;
   for (std::size_t replica = 0; replica < round.positions.size(); ++replica) {
     std::int64_t place = 0;
@@ -136,13 +138,13 @@ void take_media(const Session& session, RoundRoutes routed, RoundPart& part) {
   is_read = session.mesh->world().sum(std::move(is_read));
   for (std::size_t i = 0; i < is_read.size(); ++i)
     if (is_read[i] == 0) routed.shapes[i] = {};
-  part.media.round = deal_round(session, routed.shapes, routed.packs);
-  const auto lost =
-      schedule::keep_seats(std::span(&routed.media, 1), std::span(&part.media.round, 1));
-  TRIB_CHECK(!lost.has_value(), .what = "train: sample of a round has no seat");
+  part.media.items = deal_round(session, routed.shapes, routed.packs);
+  for (std::size_t edge = 0; edge < routed.media.size(); ++edge)
+    TRIB_CHECK(!schedule::keep_seats(routed.media[edge], part.media.items[edge]).has_value(),
+               .what = "train: sample of a round has no seat");
   if (!session.lanes.encodes()) return;
   part.media.input = collate_encoder_input(
-      samples, items_of_pass(std::span(&part.media.round, 1), session.lanes.seat, /*pass=*/0),
+      samples, items_of_pass(session.lanes, part.media.items, /*pass=*/0),
       /*first_id=*/0, session.model->encoder_layouts().at(session.lanes.encoder), session.device);
 }
 
@@ -183,13 +185,13 @@ RoundPart read_round(const Session& session, int source, const HeldOutRound& rou
   RoundRoutes routed = route_round(session, source, round);
   read_own(session, source, routed, part);
   if (session.router->passes()) {
-    const auto write = [&](const std::function<data::MediaRows(std::int64_t)>& rows_of) {
+    const auto write = [&](const data::RowsOf& rows_of) {
       std::string message;
       for (const Question& question : part.questions) {
-        const data::MediaRows rows = rows_of(question.position);
-        if (rows == data::MediaRows::kNotSent) continue;
+        const std::optional<ModalitySet> with_rows = rows_of(question.position);
+        if (!with_rows) continue;
         data::append_facts(message, facts_of(question));
-        data::append_sample(message, question.held_out.sample, rows);
+        data::append_sample(message, question.held_out.sample, *with_rows);
       }
       return message;
     };

@@ -42,7 +42,7 @@ Microbatch collate_prompts(const Session& session, const std::vector<Question>& 
   std::vector<const data::EncodedSample*> pointers;
   for (const data::EncodedSample& prompt : prompts) pointers.push_back(&prompt);
   return collate(pointers, session.model_config, session.config.model.mrope, session.device,
-                 fields_of(session.model->layout(), session.lanes));
+                 rows_taken_inline(session.model->layout(), session.lanes));
 }
 
 std::int64_t samples_asked(const Session& session, const ValidationOptions& options, int source) {
@@ -210,9 +210,10 @@ void add_losses(const Session& session, const RoundPart& part, std::vector<Sourc
   std::vector<const data::EncodedSample*> samples;
   for (const Question& question : questions) samples.push_back(&question.held_out.sample);
   Microbatch microbatch =
-      samples.empty() ? idle_microbatch()
-                      : collate(samples, session.model_config, session.config.model.mrope,
-                                session.device, fields_of(session.model->layout(), session.lanes));
+      samples.empty()
+          ? idle_microbatch()
+          : collate(samples, session.model_config, session.config.model.mrope, session.device,
+                    rows_taken_inline(session.model->layout(), session.lanes));
   microbatch.batch.encode_apart = encode_apart(*session.model, session.lanes, part.media);
   const at::Tensor hidden = session.model->forward(microbatch.batch);
   if (!session.model->layout().holds_head()) return;

@@ -104,7 +104,8 @@ TEST(ItemDealer, HasWhatDealMediaGivesTheSeats) {
     for (const SampleShape& sample : samples) sizes.push_back(size_of(sample));
     const schedule::StepPlan step = dealer.plan(sizes);
     // TableCosts has 1e6 FLOPs for a patch: 1000 ns at 1 TFLOP/s.
-    std::vector<schedule::MediaRound> rounds = schedule::list_media(samples, step.microbatches);
+    std::vector<schedule::MediaRound> rounds =
+        schedule::list_media(samples, step.microbatches, {Modality::kImage, Modality::kVideo});
     schedule::deal_media(
         schedule::seats_of(plan.find(encoder.name)->mesh, plan.find("backbone")->mesh,
                            encoder.passes, encoder.takes_turns),
@@ -133,7 +134,8 @@ std::pair<RecordedSteps, RecordedMedia> recorded_of(const schedule::StepPlan& st
       for (const std::int32_t place : own.bin(bin)) add_sample(shape, size_of(samples[place]));
     }
   }
-  return {steps, {schedule::list_media(samples, step.microbatches)}};
+  return {steps,
+          {schedule::list_media(samples, step.microbatches, {Modality::kImage, Modality::kVideo})}};
 }
 
 TEST(ItemDealer, ARecordedStepIsSimulatedAsItsSamplesAre) {

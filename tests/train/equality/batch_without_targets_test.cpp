@@ -90,7 +90,7 @@ class BatchWithoutTargets : public testing::Test {
     session.mesh = &mesh;
     session.sources = {"lines"};
     const model::ModelLayout layouts = lay_out(config, session.plan, meshes);
-    session.lanes = lanes_of_run(session.plan, meshes);
+    session.lanes = lanes_of_run(session.plan, meshes, config::front_modules(session.model_config));
     session.router =
         std::make_unique<SampleRouter>(session.lanes, meshes, config.batch.global_samples);
     SampleRouter& router = *session.router;

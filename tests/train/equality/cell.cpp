@@ -86,6 +86,7 @@ std::string Cell::name() const {
   if (shape.pp > 1) text += str(" pp", shape.pp, " ", schedule::traits_of(order).name);
   if (vision_stages > 0) text += " vision_apart";
   if (vision) text += str(" ", encoder(), "(", config::describe(*vision), ")");
+  if (audio) text += str(" audio(", config::describe(*audio), ")");
   if (vision_passes > 0) text += str(" colocated:", vision_passes);
   if (vision_turns) text += " turns";
   if (virtual_stages > 1) text += str(" virtual", virtual_stages);

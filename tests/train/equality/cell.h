@@ -21,6 +21,7 @@ struct Cell {
   std::vector<std::int64_t> vision_ranks = {};   // of it; empty: those behind the backbone's
   std::int64_t vision_passes = 0;                // of a colocated tower; 0: it is separate
   bool vision_turns = false;                     // its passes run among those of the backbone
+  std::optional<config::MeshShape> audio = {};   // of Omni's tower of sound, on the last ranks
   std::int64_t layers = 2;                       // of the backbone
   bool sees = true;                              // a Qwen-VL, else Qwen3
   config::VisionClass tower = config::VisionClass::kQwen2_5Vl;
@@ -43,7 +44,8 @@ struct Cell {
   int steps = 20;
 
   [[nodiscard]] std::int64_t world() const {
-    return shape.world() + (vision && vision_passes == 0 ? vision->world() : 0);
+    return shape.world() + (vision && vision_passes == 0 ? vision->world() : 0) +
+           (audio ? audio->world() : 0);
   }
   [[nodiscard]] std::string name() const;
   /// The module of its tower.

@@ -231,8 +231,28 @@ void add_towers(bool all, std::vector<Cell>& cells) {
   }
 }
 
+/// Qwen2.5-Omni with towers on meshes of their own: one of them, both on ranks of their own, and
+/// one colocated beside a separate one.
+std::vector<Cell> list_branches() {
+  std::vector<Cell> cells{
+      with_tower({.shape = {}}, {}),
+      {.shape = {}, .audio = {{}}, .layers = 4},
+      with_tower({.shape = {.tp = 2}, .audio = {{}}}, {}),
+      with_tower({.shape = {.dp_shard = 2}, .audio = {{.tp = 2}}}, {.dp_shard = 2}),
+      with_tower({.shape = {.tp = 2}, .audio = {{.dp_shard = 2}}, .freeze = {"vision"}},
+                 {.dp_shard = 2}, 2),
+      with_tower(pipeline({.pp = 2}, Order::kZbV), {.dp_shard = 2}),
+      with_tower(pipeline({.pp = 2}, Order::k1f1b), {}),
+      with_tower(pipeline({.pp = 2, .tp = 2}, Order::kInterleaved), {.pp = 2})};
+  cells[5].audio = {{.dp_shard = 2}};
+  cells[5].freeze = {"audio", "audio_projector"};
+  cells[6].audio = {{.pp = 2}};
+  cells[7].audio = {{.dp_shard = 2}};
+  return cells;
+}
+
 /// Adds Qwen2-Audio: every axis, frozen and recomputed, and its tower with ranks of its own, on
-/// two stages and colocated; and Qwen2.5-Omni, whose two towers are inline.
+/// two stages and colocated; and Qwen2.5-Omni with its two towers inline and apart.
 void add_sound(bool all, std::vector<Cell>& cells) {
   std::vector<Cell> own{{.shape = {.dp_shard = 2}},
                         {.shape = {.tp = 2}},
@@ -254,6 +274,7 @@ void add_sound(bool all, std::vector<Cell>& cells) {
   own.push_back({.shape = {.cp = 2}});
   own.push_back({.shape = {.pp = 2}});
   own.push_back({.shape = {.dp_shard = 2}, .freeze = {"vision", "audio_projector"}});
+  for (Cell& cell : list_branches()) own.push_back(std::move(cell));
   for (std::size_t i = 0; i < own.size(); ++i) {
     Cell& cell = own[i];
     cell.hears = true;

@@ -14,6 +14,8 @@ namespace {
 
 using config::MeshShape;
 
+constexpr ModalitySet kSeen{Modality::kImage, Modality::kVideo};
+
 /// Ranks of a backbone and a tower; a tower without ranks is inline.
 struct Placed {
   MeshShape backbone;
@@ -43,7 +45,8 @@ void on_ranks(int ranks, const Placed& placed,
            .mesh = placed.tower});
     const Meshes meshes = open_meshes(plan, world, /*kv_heads=*/2);
     RunLanes run;
-    if (placed.is_apart()) run.edges.emplace_back().encoder = "vision";
+    if (placed.is_apart())
+      run.edges.push_back({.encoder = "vision", .takes = kSeen, .ranks = {}, .seats = {}});
     SampleRouter router(run, meshes, /*batch_samples=*/12);
     body(router, world.all());
   });
@@ -65,21 +68,27 @@ TEST(SampleRouter, GivesEverySampleOneReaderAndTakesItWhereItIsNeeded) {
     on_ranks(ranks, placed, [&](SampleRouter& router, const mesh::Group& world) {
       const std::int64_t replicas = placed.backbone.dp_shard;
       for (std::int64_t place = 0; place < 12; ++place) {
-        std::vector<std::int32_t> seats;  // of up to two media
-        for (std::int64_t i = 0; placed.is_apart() && i < place % 3; ++i)
-          seats.push_back(static_cast<std::int32_t>((place + i) % placed.seats()));
+        std::vector<EncodingSeat> seats;  // of up to two media
+        std::set<std::int32_t> places_of_rows;
+        for (std::int64_t i = 0; placed.is_apart() && i < place % 3; ++i) {
+          const auto seat = static_cast<std::int32_t>((place + i) % placed.seats());
+          seats.push_back({.edge = 0, .seat = seat});
+          places_of_rows.insert(seat);
+        }
         const SampleRoute route = router.route(place % replicas, place, seats);
-        std::set<int> taking(route.with_rows.begin(), route.with_rows.end());
-        for (const int rank : route.without_rows)
-          EXPECT_TRUE(taking.insert(rank).second) << "taken once";
+        std::set<int> taking;
+        std::set<int> with_rows;  // of pictures
+        for (const auto& [rank, rows] : route.taken_by) {
+          taking.insert(rank);
+          if (rows.has(Modality::kImage)) with_rows.insert(rank);
+        }
         EXPECT_TRUE(taking.contains(route.reader));
         const bool needs_rows = !placed.is_apart() || !seats.empty();
-        EXPECT_EQ(std::ranges::count(route.with_rows, route.reader), needs_rows ? 1 : 0);
+        EXPECT_EQ(with_rows.contains(route.reader), needs_rows);
         EXPECT_EQ(std::ssize(route.replica), placed.backbone.world() / replicas);
         for (const int rank : route.replica) EXPECT_TRUE(taking.contains(rank));
-        std::set<std::int32_t> places_of_rows(seats.begin(), seats.end());
         if (placed.is_apart()) {
-          EXPECT_EQ(route.with_rows.size(), places_of_rows.size() * placed.tower.tp);
+          EXPECT_EQ(with_rows.size(), places_of_rows.size() * placed.tower.tp);
         }
 
         const data::SampleDuty duty = router.duty_of(route);
@@ -95,8 +104,9 @@ TEST(SampleRouter, GivesEverySampleOneReaderAndTakesItWhereItIsNeeded) {
 TEST(SampleRouter, LetsTheRanksOfASeatReadInTurn) {
   const Placed placed{{.dp_shard = 2}, {0, 1}, {.tp = 2}, {2, 3}};
   on_ranks(4, placed, [](SampleRouter& router, const mesh::Group&) {
-    EXPECT_EQ(router.route(1, 0, std::vector<std::int32_t>{0}).reader, 2);
-    EXPECT_EQ(router.route(1, 1, std::vector<std::int32_t>{0}).reader, 3);
+    const std::vector<EncodingSeat> seat(1);
+    EXPECT_EQ(router.route(1, 0, seat).reader, 2);
+    EXPECT_EQ(router.route(1, 1, seat).reader, 3);
     EXPECT_EQ(router.route(1, 1, {}).reader, 1) << "text is read where it is trained on";
   });
 }
@@ -110,7 +120,7 @@ TEST(SampleRouter, DealsABatchByTheSeatsOfItsMedia) {
       made.seat = seat;
       return made;
     };
-    const std::vector<schedule::MediaRound> media{{item(0, 1), item(2, 2)}, {item(0, 0)}};
+    const DealtItems media{{{item(0, 1), item(2, 2)}, {item(0, 0)}}};
     const std::vector<data::SampleDuty> duties =
         router.deal(/*first_index=*/30, std::vector<std::int32_t>{0, 1, 1}, media);
     const std::vector<std::set<int>> taking{{0, 2, 3}, {1}, {1, 4}};
@@ -134,7 +144,7 @@ data::EncodedSample sample_of(std::int64_t id) {
 TEST(PartSamples, SetsRowsApartFromTheSamplesOfAReplica) {
   for (const std::int64_t replica : {-1, 0, 1}) {
     const TakenSamples taken = part_samples({sample_of(10), sample_of(11), sample_of(12)}, 10,
-                                            std::vector<std::int32_t>{0, 1, 0}, replica);
+                                            std::vector<std::int32_t>{0, 1, 0}, replica, kSeen);
     std::vector<std::int64_t> own;
     for (const data::EncodedSample& sample : taken.own) {
       own.push_back(sample.id);
@@ -155,8 +165,8 @@ TEST(PartSamples, SetsRowsApartFromTheSamplesOfAReplica) {
 }
 
 /// The seats of the media of each sample, by modality and place.
-std::vector<std::vector<std::int32_t>> seats_in(const DealtMedia& media) {
-  return seats_of_samples(media.rounds, media.shapes.size());
+std::vector<std::vector<EncodingSeat>> seats_in(const DealtMedia& media) {
+  return seats_of_samples(media.items, media.shapes.size());
 }
 
 TEST(StepPlanner, KeepsMediaOnTheirSeatsWhenASampleIsReplaced) {
@@ -164,8 +174,10 @@ TEST(StepPlanner, KeepsMediaOnTheirSeatsWhenASampleIsReplaced) {
   config.batch.global_samples = 6;
   config.batch.capacity_tokens = {64};
   for (const std::int64_t passes : {0, 2}) {
-    const FeatureEdge edge{
-        .encoder = "vision", .ranks = {}, .seats = {.passes = passes, .replicas = 3}};
+    const FeatureEdge edge{.encoder = "vision",
+                           .takes = kSeen,
+                           .ranks = {},
+                           .seats = {.passes = passes, .replicas = 3}};
     StepPlanner planner(config, tiny_model_config(/*sees=*/true), mesh::Mesh(),
                         std::span(&edge, 1));
     std::vector<SampleShape> shapes;
@@ -187,11 +199,11 @@ TEST(StepPlanner, KeepsMediaOnTheirSeatsWhenASampleIsReplaced) {
       if (i != 2) {
         EXPECT_EQ(after[i], before[i]) << i;
       }
-      for (const std::int32_t seat : after[i])
+      for (const EncodingSeat& seat : after[i])
         EXPECT_GT(std::ranges::count(before[i], seat), 0) << "whose rank has the rows";
     }
-    for (const schedule::MediaRound& round : media.rounds)
-      for (const schedule::MediaItem& item : round) EXPECT_LT(item.pass, std::ssize(media.rounds));
+    for (const schedule::MediaRound& round : media.items.front())
+      for (const schedule::MediaItem& item : round) EXPECT_LT(item.pass, count_rounds(media.items));
   }
 }
 

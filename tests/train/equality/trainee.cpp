@@ -200,37 +200,59 @@ void place_modules(const Cell& cell, config::ParallelSection& parallel) {
   parallel.tp.count = cell.shape.tp;
 }
 
-/// The plan of a cell: that of its run, where the tower may lie on other ranks than the backbone.
+/// Gives an encoder ranks of its own, all layers evenly over its stages.
+void set_apart(config::ModulePlan& encoder, const config::MeshShape& mesh, std::int64_t layers,
+               std::vector<std::int64_t> ranks) {
+  encoder.placement = config::Placement::kSeparate;
+  encoder.mesh = mesh;
+  encoder.ranks = std::move(ranks);
+  const std::int64_t of_stage = layers / mesh.pp;
+  for (std::int64_t stage = 0; stage < mesh.pp; ++stage)
+    encoder.stages.push_back({.first = stage * of_stage, .layers = of_stage});
+}
+
+std::vector<std::int64_t> ranks_between(std::int64_t first, std::int64_t end) {
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t rank = first; rank < end; ++rank) ranks.push_back(rank);
+  return ranks;
+}
+
+/// The plan of a cell: that of its run, where encoders may lie on other ranks than the backbone.
 config::Plan plan_of(const Cell& cell, const config::RunConfig& config, std::int64_t world,
                      const config::ModelConfig& model) {
-  if (world == 1 || !cell.vision) return plan_of_run(config, world, model);
+  if (world == 1 || (!cell.vision && !cell.audio)) return plan_of_run(config, world, model);
   config::Plan plan = plan_of_run(config, cell.shape.world(), model);
-  config::ModulePlan vision = *plan.find(cell.encoder());
-  vision.placement = config::Placement::kSeparate;
-  vision.mesh = *cell.vision;
-  vision.ranks = cell.vision_ranks;
-  const bool is_colocated = cell.vision_passes > 0;
-  if (is_colocated) {
-    vision.placement = config::Placement::kColocated;
-    vision.passes = cell.vision_passes;
-    vision.turns = cell.vision_turns;
-    vision.ranks = plan.find("backbone")->ranks;
-  }
-  if (vision.ranks.empty())
-    for (std::int64_t rank = cell.shape.world(); rank < world; ++rank) vision.ranks.push_back(rank);
-  std::vector<std::int64_t> rest;
-  for (std::int64_t rank = 0; rank < world; ++rank)
-    if (is_colocated || std::ranges::count(vision.ranks, rank) == 0) rest.push_back(rank);
-  const std::int64_t layers =
-      (cell.encoder() == "vision" ? model.vision->layers : model.audio->layers) / vision.mesh.pp;
-  for (std::int64_t stage = 0; stage < vision.mesh.pp; ++stage)
-    vision.stages.push_back({.first = stage * layers, .layers = layers});
+  const auto module = [&plan](const std::string& name) -> config::ModulePlan& {
+    return *std::ranges::find(plan.modules, name, &config::ModulePlan::name);
+  };
+  config::ModulePlan& backbone = module("backbone");
   const bool splits = schedule::traits_of(cell.order).splits_backward;
-  if (splits && !is_colocated) vision.schedule = config::PipelineOrder::kZbH1;
-  for (config::ModulePlan& module : plan.modules) {
-    if (module.name == vision.name) module = vision;
-    if (module.name == "backbone") module.ranks = rest;
+  const auto separate = [&](const std::string& name, const config::MeshShape& mesh,
+                            std::vector<std::int64_t> ranks) {
+    config::ModulePlan& encoder = module(name);
+    set_apart(encoder, mesh, name == "vision" ? model.vision->layers : model.audio->layers,
+              std::move(ranks));
+    if (splits) encoder.schedule = config::PipelineOrder::kZbH1;
+  };
+  const std::int64_t before_audio = world - (cell.audio ? cell.audio->world() : 0);
+  if (cell.audio) separate("audio", *cell.audio, ranks_between(before_audio, world));
+  if (cell.vision && cell.vision_passes == 0) {
+    const bool is_behind = cell.vision_ranks.empty();
+    separate(cell.encoder(), *cell.vision,
+             is_behind ? ranks_between(cell.shape.world(), before_audio) : cell.vision_ranks);
+  } else if (cell.vision) {
+    separate(cell.encoder(), *cell.vision, backbone.ranks);
+    config::ModulePlan& tower = module(cell.encoder());
+    tower.placement = config::Placement::kColocated;
+    tower.schedule = config::PipelineOrder::k1f1b;
+    tower.passes = cell.vision_passes;
+    tower.turns = cell.vision_turns;
   }
+  backbone.ranks = ranks_between(0, before_audio);
+  std::erase_if(backbone.ranks, [&](std::int64_t rank) {
+    return cell.vision && cell.vision_passes == 0 &&
+           std::ranges::count(module(cell.encoder()).ranks, rank) > 0;
+  });
   config::check_plan_of_model(plan, model, "plan of the cell");
   return plan;
 }
@@ -268,7 +290,7 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   const config::Plan plan = plan_of(cell, config_, world.size(), model_config);
   if (world.size() > 1) meshes_ = open_meshes(plan, world, kKvHeads);
   const model::ModelLayout layouts = lay_out(config_, plan, meshes_);
-  lanes_ = lanes_of_run(plan, meshes_);
+  lanes_ = lanes_of_run(plan, meshes_, config::front_modules(model_config));
   planner_ = std::make_unique<StepPlanner>(config_, model_config, meshes_.backbone, lanes_.edges);
   router_ = std::make_unique<SampleRouter>(lanes_, meshes_, cell.samples);
   model_ = model::make_model(model_config, layouts);
@@ -301,10 +323,10 @@ double Trainee::differentiate(int step) {
     batch[i].id = first_id + static_cast<std::int64_t>(i);
     if (duties[i].takes) samples.push_back(std::move(batch[i]));
   }
-  StepMedia media{.rounds = dealt.media, .first_id = first_id};
+  StepMedia media{.items = dealt.media, .first_id = first_id};
   if (lanes_.has_encoders_apart()) {
-    TakenSamples parts =
-        part_samples(std::move(samples), first_id, dealt.replica_of, mesh().data_index());
+    TakenSamples parts = part_samples(std::move(samples), first_id, dealt.replica_of,
+                                      mesh().data_index(), lanes_.taken_apart());
     samples = std::move(parts.own);
     media.encoded = std::move(parts.encoded);
   }
