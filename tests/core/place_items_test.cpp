@@ -62,11 +62,11 @@ TEST(PlaceNear, IsAsLevelAsPlaceItemsAndMovesFewer) {
     Numbers costs(static_cast<std::size_t>(stream.between(0, 40)));
     for (std::int64_t& cost : costs) cost = stream.between(0, 1000);
     Numbers loads(static_cast<std::size_t>(stream.between(1, 6)));
-    for (std::int64_t& load : loads) load = stream.between(0, 2000);
+    for (std::int64_t& load : loads) load = stream.between(0, 200);
     std::vector<PlaceRange> near;
     for (std::size_t i = 0; i < costs.size(); ++i) {
       const std::int64_t first = stream.between(0, std::ssize(loads) - 1);
-      near.push_back({first, std::min(std::ssize(loads), first + stream.between(0, 2))});
+      near.push_back({first, std::min<std::int64_t>(std::ssize(loads), first + stream.between(1, 2))});
     }
     Numbers before = loads;
     Numbers level = loads;

@@ -257,7 +257,8 @@ TEST(PassGroups, CutMicrobatchesEvenlyInTheirOrder) {
 
 TEST(DealMedia, OfAColocatedEncoderStayOnTheRanksOfTheirHome) {
   // Two replicas of two homes, each on 2 ranks; seats of one rank.
-  const MediaSeats seats = seats_of({.dp_shard = 8}, {.dp_shard = 2, .cp = 2, .tp = 2}, 1, false);
+  MediaSeats seats = seats_of({.dp_shard = 8}, {.dp_shard = 2, .cp = 2, .tp = 2}, 1, false);
+  seats.splits_frames = false;
   std::int64_t away = 0;
   std::int64_t items = 0;
   for_drawn(seats, [&](const std::vector<MediaRound>& rounds) {
