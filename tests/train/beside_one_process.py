@@ -101,11 +101,11 @@ class BesideOneProcess(run_case.RunCase):
             time.sleep(0.02)
         self.fail(f"{name}: no step {steps}")
 
-    def expect_same_after_a_kill(self, name, ranks, parallel):
+    def expect_same_after_a_kill(self, name, ranks, parallel, **values):
         """Kills a rank in the middle of a run, which the launcher restarts."""
-        straight = self.launch_well(name, ranks, parallel=parallel)
+        straight = self.launch_well(name, ranks, parallel=parallel, **values)
         again = f"{name}-killed"
-        config = self.config(again, parallel=parallel)
+        config = self.config(again, parallel=parallel, **values)
         launcher = subprocess.Popen(
             [self.program, "launch", "-n", str(ranks), "--restarts", "2", "--", "train",
              str(config)],

@@ -10,6 +10,7 @@ import shutil
 import PIL.Image
 
 import beside_one_process
+import families
 import tiny_run
 
 SEPARATE, COLOCATED = "separate", "colocated"
@@ -51,7 +52,11 @@ class Placements(beside_one_process.BesideOneProcess):
         shutil.copytree(cls.shared / "model", deep)
         model = json.loads((deep / "config.json").read_text())
         (deep / "config.json").write_text(json.dumps(model | {"num_hidden_layers": 4}))
+        omni = cls.shared / "omni-model"
+        shutil.copytree(cls.shared / "model", omni)
+        families.write_family(omni, "qwen2_5_omni_thinker")
         write_clips(cls.shared / "data")
+        families.write_sounds(cls.shared / "data")
         source = lambda name, **keys: {
             "name": name, "path": str(cls.shared / f"data/{name}.train.jsonl"),
             "held_out": str(cls.shared / f"data/{name}.held_out.jsonl")} | keys
@@ -62,7 +67,9 @@ class Placements(beside_one_process.BesideOneProcess):
             "projector": {"model": {"freeze": ["vision", "backbone"]}},
             "sparse": {"data": {"sources": [source("colours", weight=0.4), source("words")]},
                        "batch": {"global_samples": 3}},
-            "clips": {"data": {"sources": [source("colours"), source("clips"), source("words")]}}}
+            "clips": {"data": {"sources": [source("colours"), source("clips"), source("words")]}},
+            "omni": {"model": {"path": str(omni)}, "data": {"sources": [
+                source(name) for name in ("colours", "clips", "sounds", "words")]}}}
 
     def one_of(self, kind):
         """The run of one process of this kind."""
@@ -169,6 +176,15 @@ class Placements(beside_one_process.BesideOneProcess):
         self.expect_all_like_one(
             ("separate", 5, placed(SEPARATE, {"dp_shard": 3}, dp_shard=2), "clips"),
             ("colocated", 4, placed(COLOCATED, {"passes": 2}, tp=2, pp=2), "clips"))
+
+    def test_two_towers_train_like_one_process(self):
+        separate = {"placement": SEPARATE}
+        self.expect_all_like_one(
+            ("both", 5, {"tp": 2, "vision": separate | {"dp_shard": 2}, "audio": separate}, "omni"),
+            ("one-colocated", 3, placed(COLOCATED, {"dp_shard": 2}, tp=2, audio=separate), "omni"),
+            ("one-inline", 3, {"pp": 2, "audio": separate}, "omni"))
+        self.expect_same_after_a_kill("straight-towers", 3, {"vision": separate, "audio": separate},
+                                      **self.values("omni"))
 
     def test_the_plan_of_a_run_gives_the_same_run(self):
         for name, ranks, parallel in (
