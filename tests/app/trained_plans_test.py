@@ -6,12 +6,14 @@ Usage: trained_plans_test.py TRIBUTARY
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
+import families  # noqa: E402
 import tiny_run  # noqa: E402
 
 TRIBUTARY = os.path.abspath(sys.argv.pop(1))
@@ -112,6 +114,31 @@ class TrainedPlans(unittest.TestCase):
             self.done("simulate", *words, "--cluster", CLUSTER, "--model", self.root / "model", "-o", trace)
             self.assertEqual(lanes_of(run / "trace.json"), lanes_of(trace))
             self.done("report", run, "--predicted", trace)
+
+    def test_each_of_two_towers_trains_where_the_plan_says(self):
+        """The search gives each tower of Qwen2.5-Omni a rank of its own here."""
+        model = self.root / "omni"
+        shutil.copytree(self.root / "model", model)
+        families.write_family(model, "qwen2_5_omni_thinker")
+        families.write_sounds(self.root / "data")
+        sources = [{"name": name, "path": str(self.root / f"data/{name}.train.jsonl"),
+                    "held_out": str(self.root / f"data/{name}.held_out.jsonl")}
+                   for name in ("colours", "sounds")]
+        config = tiny_run.write_config(
+            self.root / "omni.yaml", self.root, run={"steps": 3}, model={"path": str(model)},
+            checkpoint={"every": 0}, data={"sources": sources}, batch={"global_samples": 8})
+        plan = self.root / "omni.json"
+        gpus = CLUSTER.with_name("a100_8.yaml")
+        self.done("plan", config, "--cluster", gpus, "--devices", RANKS, "--batches", "2", "-o", plan)
+        modules = json.loads(plan.read_text())["modules"]
+        self.assertEqual([modules[name]["placement"] for name in ("vision", "audio")],
+                         ["separate", "separate"])
+        alone, run = self.root / "omni-alone", self.root / "omni-run"
+        self.done("train", config, f"run.dir={alone}")
+        self.done("launch", "-n", RANKS, "--", "train", config, "--plan", plan, f"run.dir={run}")
+        for ours, theirs in zip(self.losses(run), self.losses(alone), strict=True):
+            self.assertAlmostEqual(ours, theirs, delta=1e-5 * theirs)
+        self.done("simulate", run / "plan.json", "--run", run, "--cluster", gpus, "--model", model)
 
     def test_an_idle_rank_of_a_pack_sends_the_gradients_of_a_frozen_projector(self):
         """Two ranks share packs of one picture, so one of them has no features."""
