@@ -76,9 +76,39 @@ def launch(commands, ranks):
     return start, outputs[0][0]
 
 
+def write_tokenizer(model, text):
+    """Returns the size of the vocabulary."""
+    model.mkdir()
+    scripts = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+    subprocess.run([sys.executable, scripts / "train_tokenizer.py", "--vocab-size", "264", "--output",
+                    model, text], check=True, stdout=subprocess.DEVNULL)
+    tokenizer = json.loads((model / "tokenizer.json").read_text())
+    return 1 + max([token["id"] for token in tokenizer["added_tokens"]] +
+                   list(tokenizer["model"]["vocab"].values()))
+
+
+def read_samples(folder):
+    """Ids and labels of the chats, as Tributary reads them."""
+    import transformers
+
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "model/tokenizer.json"))
+    encode = lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]
+    samples = []
+    for line in (folder / "train.jsonl").read_text().splitlines():
+        ids, labels = [], []
+        for turn in json.loads(line)["messages"]:
+            head = encode(f"<|im_start|>{turn['role']}\n")
+            body = encode(turn["content"] + "<|im_end|>")
+            tail = encode("\n")
+            ids += head + body + tail
+            counts = turn["role"] == "assistant"
+            labels += [-100] * len(head) + (body if counts else [-100] * len(body)) + [-100] * len(tail)
+        samples.append((ids, labels))
+    return samples
+
+
 def prepare(arguments, folder):
     """A model directory with a tokenizer, and samples whose tokens both sides count alike."""
-    scripts = pathlib.Path(__file__).resolve().parents[2] / "scripts"
     rng = random.Random(0)
     alphabet = "abcdefghijklmnopqrstuvwxyz"
     chat = lambda text: {"messages": [{"role": "user", "content": "go"},
@@ -88,12 +118,7 @@ def prepare(arguments, folder):
     (folder / "train.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     (folder / "held_out.jsonl").write_text(json.dumps(records[0]) + "\n")
     model = folder / "model"
-    model.mkdir()
-    subprocess.run([sys.executable, scripts / "train_tokenizer.py", "--vocab-size", "264", "--output",
-                    model, folder / "held_out.jsonl"], check=True, stdout=subprocess.DEVNULL)
-    tokenizer = json.loads((model / "tokenizer.json").read_text())
-    vocab = 1 + max([token["id"] for token in tokenizer["added_tokens"]] +
-                    list(tokenizer["model"]["vocab"].values()))
+    vocab = write_tokenizer(model, folder / "held_out.jsonl")
     (model / "config.json").write_text(json.dumps(model_fields(arguments, vocab)))
     return model
 
@@ -139,19 +164,7 @@ def reference(arguments, folder):
     dist.init_process_group("gloo")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     mesh = dist.device_mesh.init_device_mesh("cpu", (ranks,))
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "model/tokenizer.json"))
-    samples = []
-    for line in (folder / "train.jsonl").read_text().splitlines():
-        turns = json.loads(line)["messages"]
-        ids, labels = [], []
-        for turn in turns:
-            head = tokenizer(f"<|im_start|>{turn['role']}\n", add_special_tokens=False)["input_ids"]
-            body = tokenizer(turn["content"] + "<|im_end|>", add_special_tokens=False)["input_ids"]
-            tail = tokenizer("\n", add_special_tokens=False)["input_ids"]
-            ids += head + body + tail
-            counts = turn["role"] == "assistant"
-            labels += [-100] * len(head) + (body if counts else [-100] * len(body)) + [-100] * len(tail)
-        samples.append((ids, labels))
+    samples = read_samples(folder)
     torch.manual_seed(0)
     model = transformers.Qwen3ForCausalLM(
         transformers.AutoConfig.from_pretrained(folder / "model")).train()
