@@ -27,15 +27,6 @@ bool is_backward(Op op) {
 
 }  // namespace
 
-template <class Kept>
-typename Kept::mapped_type Executor::take_out(Kept& kept, const typename Kept::key_type& key,
-                                              Place place) {
-  auto node = kept.extract(key);
-  TRIB_CHECK(!node.empty(), .what = "train: pass has left nothing, or received nothing",
-             .where = str("stage ", place.stage, ", microbatch ", place.microbatch));
-  return std::move(node.mapped());
-}
-
 Executor::Executor(model::Model& model, const RunLanes& run, const ExecutorOptions& options)
     : model_(model),
       run_(run),
@@ -56,7 +47,7 @@ Executor::LaneState Executor::state_of(int lane) const {
   state.layout = state.is_backbone ? &model_.layout() : &model_.encoder_layouts().at(run_.encoder);
   if (module.is_colocated()) state.groups.emplace(module.passes, count_rounds(*options_.items));
   state.own = stages_of_rank(*state.layout);
-  state.edges_in = map_.edges_into(state.module);
+  state.takes_features = !map_.edges_into(state.module).empty();
   return state;
 }
 
@@ -160,8 +151,7 @@ void Executor::do_action(const LaneAction& lane_action) {
     case Op::kReceiveFeatures:
       return features_.expect(action.peer, *pass);
     case Op::kSendFeatureGradients:
-      return features_.send_gradient(action.peer, *pass,
-                                     take_out(feature_gradients_, {action.peer, *pass}, here));
+      return features_.send_gradient(action.peer, *pass);
     case Op::kReceiveFeatureGradients:
       return features_.expect_gradient(action.peer, *pass);
     case Op::kHandActivation:
@@ -225,44 +215,14 @@ at::Tensor Executor::empty_input(Place place) {
 }
 
 model::StageInput Executor::take_input(Place place) {
-  model::StageInput input;
-  if (place.stage > 0)
-    input.hidden =
-        take(Passed::kActivation, place).detach().requires_grad_(sends_gradient(place.stage));
-  for (std::size_t i = 0; place.stage == 0 && i < here_->edges_in.size(); ++i) {
-    const int edge = here_->edges_in[i];
-    input.features[encoder_of(edge)] =
-        features_.take(edge, place.microbatch).detach().requires_grad_(sends_gradient_along(edge));
-  }
-  return input;
-}
-
-const std::string& Executor::encoder_of(int edge) const {
-  return run_.edges[static_cast<std::size_t>(edge)].encoder;
+  if (place.stage == 0) return {.features = features_.take_leaves(place.microbatch)};
+  return {
+      .hidden =
+          take(Passed::kActivation, place).detach().requires_grad_(sends_gradient(place.stage))};
 }
 
 bool Executor::sends_gradient(int stage) const {
   return stage > 0 && map_.has_backward(here_->module, stage - 1);
-}
-
-bool Executor::sends_gradient_along(int edge) const {
-  const int from = run_.pipeline.edges[static_cast<std::size_t>(edge)].from;
-  const auto& encoder = run_.pipeline.modules[static_cast<std::size_t>(from)];
-  return map_.has_backward(from, encoder.virtual_stages() - 1);
-}
-
-void Executor::keep_input_gradients(Place place, const model::StageInput& input) {
-  const auto gradient_of = [](const at::Tensor& taken) {
-    const at::Tensor& gradient = taken.grad();
-    return gradient.defined() ? gradient : at::zeros_like(taken);
-  };
-  if (sends_gradient(place.stage)) input_gradients_[place] = gradient_of(input.hidden);
-  for (std::size_t i = 0; place.stage == 0 && i < here_->edges_in.size(); ++i) {
-    const int edge = here_->edges_in[i];
-    if (sends_gradient_along(edge))
-      feature_gradients_[{edge, place.microbatch}] =
-          gradient_of(input.features.at(encoder_of(edge)));
-  }
 }
 
 void Executor::forward(Place place) {
@@ -343,7 +303,8 @@ void Executor::backward(Place place, bool puts_weights_off) {
     if (here_->layout->chain) here_->layout->chain->begin_pass(place.stage);
     torch::autograd::backward({pass.output}, {gradient});
   }
-  keep_input_gradients(place, pass.input);
+  if (sends_gradient(place.stage)) input_gradients_[place] = gradient_of(pass.input.hidden);
+  features_.keep_gradients(place.microbatch, pass.input.features);
   pass.input = {};
   pass.output = at::Tensor();
   if (!puts_weights_off) {
@@ -368,7 +329,11 @@ std::map<Executor::Place, Executor::Incoming>& Executor::incoming(Passed what) {
 }
 
 at::Tensor Executor::give(Passed what, Place place) {
-  return take_out(what == Passed::kActivation ? outputs_ : input_gradients_, place, place);
+  std::map<Place, at::Tensor>& from = what == Passed::kActivation ? outputs_ : input_gradients_;
+  auto node = from.extract(place);
+  TRIB_CHECK(!node.empty(), .what = "train: nothing to pass on",
+             .where = str("stage ", place.stage, ", microbatch ", place.microbatch));
+  return node.mapped();
 }
 
 void Executor::post_receive(Passed what, Place from, Place to) {
@@ -400,9 +365,11 @@ void Executor::hand_over(Passed what, Place from, Place to) {
 }
 
 at::Tensor Executor::take(Passed what, Place place) {
-  Incoming taken = take_out(incoming(what), place, place);
-  taken.message.wait();
-  return taken.values;
+  auto node = incoming(what).extract(place);
+  TRIB_CHECK(!node.empty(), .what = "train: nothing was received",
+             .where = str("stage ", place.stage, ", microbatch ", place.microbatch));
+  node.mapped().message.wait();
+  return node.mapped().values;
 }
 
 void Executor::reduce_gradients(int stage) {

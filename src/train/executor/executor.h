@@ -88,14 +88,14 @@ class Executor {
     int module = 0;  // likewise
     const parallel::Layout* layout = nullptr;
     bool is_backbone = true;
-    std::vector<int> edges_in = {};  // into the first stage
+    bool takes_features = false;  // its first stage
     // Of a colocated module: which microbatches of its list are one pass.
     std::optional<schedule::PassGroups> groups = {};
     std::vector<int> own;  // virtual stage of each chunk
 
     [[nodiscard]] bool is_last(int stage) const { return stage + 1 == layout->virtual_stages(); }
     /// Whether a stage takes something from another one, or along an edge.
-    [[nodiscard]] bool has_input(int stage) const { return stage > 0 || !edges_in.empty(); }
+    [[nodiscard]] bool has_input(int stage) const { return stage > 0 || takes_features; }
   };
   /// A virtual stage of a module, and a microbatch.
   struct Place {
@@ -151,23 +151,14 @@ class Executor {
   [[nodiscard]] model::StageInput take_input(Place place);
   /// The gradient of what a pass gave; undefined for that of the loss itself.
   [[nodiscard]] at::Tensor take_output_gradient(Place place);
-  /// Whether something that computed the input of a later stage trains, or features of an edge.
+  /// Whether something that computed the hidden states of a later stage trains.
   [[nodiscard]] bool sends_gradient(int stage) const;
-  [[nodiscard]] bool sends_gradient_along(int edge) const;
-  /// Keeps the gradients of what a pass took, for those who sent it.
-  void keep_input_gradients(Place place, const model::StageInput& input);
-  [[nodiscard]] const std::string& encoder_of(int edge) const;
 
   void post_receive(parallel::Passed what, Place from, Place to);
   void send(parallel::Passed what, Place from, Place to);
   void hand_over(parallel::Passed what, Place from, Place to);
   [[nodiscard]] at::Tensor take(parallel::Passed what, Place place);
   [[nodiscard]] std::map<Place, Incoming>& incoming(parallel::Passed what);
-  /// Takes what a pass has left, or received, out of its map.
-  template <class Kept>
-  [[nodiscard]] static typename Kept::mapped_type take_out(Kept& kept,
-                                                           const typename Kept::key_type& key,
-                                                           Place place);
   /// Takes what a pass has left for its neighbour.
   [[nodiscard]] at::Tensor give(parallel::Passed what, Place place);
   void reduce_gradients(int stage);
@@ -186,7 +177,6 @@ class Executor {
   std::map<Place, Incoming> gradients_;
   std::map<Place, at::Tensor> outputs_;  // to pass on
   std::map<Place, at::Tensor> input_gradients_;
-  std::map<std::pair<int, int>, at::Tensor> feature_gradients_;  // by edge and microbatch
   std::map<std::pair<parallel::Passed, int>, std::deque<mesh::Pending>> sends_;  // by far stage
   /// Read when the step is over: a device would have to finish its forward first.
   struct RowLosses {

@@ -24,9 +24,20 @@ void check_turn(int edge, int microbatch, int expected) {
 
 }  // namespace
 
+at::Tensor gradient_of(const at::Tensor& leaf) {
+  const at::Tensor& gradient = leaf.grad();
+  return gradient.defined() ? gradient : at::zeros_like(leaf);
+}
+
 FeatureExchange::FeatureExchange(const model::Model& model, const RunLanes& run,
                                  const DealtItems* items, int microbatches)
-    : model_(model), run_(run), items_(items), microbatches_(microbatches) {}
+    : model_(model), run_(run), items_(items), microbatches_(microbatches) {
+  const schedule::PipelineMap map(run.pipeline);
+  for (const schedule::PipelineEdge& edge : run.pipeline.edges) {
+    const auto& encoder = run.pipeline.modules[static_cast<std::size_t>(edge.from)];
+    trains_.push_back(map.has_backward(edge.from, encoder.virtual_stages() - 1));
+  }
+}
 
 schedule::PassGroups FeatureExchange::groups(int edge) const {
   return run_.edges[static_cast<std::size_t>(edge)].groups(std::ssize(rounds(edge)), microbatches_);
@@ -77,6 +88,14 @@ void FeatureExchange::expect(int edge, int microbatch) {
     of.features = of.rows.receive(width(edge), model_.units().front()->whole_options());
 }
 
+model::Features FeatureExchange::take_leaves(int microbatch) {
+  model::Features leaves;
+  for (int edge = 0; edge < std::ssize(run_.edges); ++edge)
+    leaves[run_.edges[static_cast<std::size_t>(edge)].encoder] =
+        take(edge, microbatch).detach().requires_grad_(trains_[static_cast<std::size_t>(edge)]);
+  return leaves;
+}
+
 at::Tensor FeatureExchange::take(int edge, int microbatch) {
   Exchange& of = exchange_of(edge, microbatch);
   check_turn(edge, microbatch, of.first + of.taken);
@@ -107,7 +126,19 @@ at::Tensor FeatureExchange::take_from_host(Exchange& of, std::size_t place) {
   return taken;
 }
 
-void FeatureExchange::send_gradient(int edge, int microbatch, const at::Tensor& gradient) {
+void FeatureExchange::keep_gradients(int microbatch, const model::Features& leaves) {
+  for (int edge = 0; edge < std::ssize(run_.edges); ++edge) {
+    const auto leaf = leaves.find(run_.edges[static_cast<std::size_t>(edge)].encoder);
+    if (leaf != leaves.end() && trains_[static_cast<std::size_t>(edge)])
+      gradients_[{edge, microbatch}] = gradient_of(leaf->second);
+  }
+}
+
+void FeatureExchange::send_gradient(int edge, int microbatch) {
+  const auto node = gradients_.extract({edge, microbatch});
+  TRIB_CHECK(!node.empty(), .what = "train: features have no gradient to send",
+             .where = str("edge ", edge, ", microbatch ", microbatch));
+  const at::Tensor& gradient = node.mapped();
   Exchange& of = exchange_of(edge, microbatch);
   check_turn(edge, microbatch, of.first + of.returned++);
   if (static_cast<std::size_t>(of.returned) < of.kept.size()) {

@@ -12,6 +12,9 @@
 
 namespace tributary::train {
 
+/// The gradient of a leaf; zeros where nothing used it.
+[[nodiscard]] at::Tensor gradient_of(const at::Tensor& leaf);
+
 /// The features of a step on their way from encoders to the backbone, and their gradients on the
 /// way back: one message for each pass of an encoder, whose rows several microbatches take where
 /// the encoder is colocated. A message is on its way while later passes are computed.
@@ -25,12 +28,14 @@ class FeatureExchange {
   /// On the ranks of the encoder, after a pass. shape: rows [rows of the seat or more, width]
   void send(int edge, int pass, const at::Tensor& rows);
   /// On the first stage of the backbone: before and after the features of a microbatch arrive.
-  /// Microbatches are taken in their order.
+  /// Microbatches are taken in their order. The leaves of those encoders that train want a
+  /// gradient.
   void expect(int edge, int microbatch);
-  [[nodiscard]] at::Tensor take(int edge, int microbatch);
+  [[nodiscard]] model::Features take_leaves(int microbatch);
 
   // The gradients, the other way round.
-  void send_gradient(int edge, int microbatch, const at::Tensor& gradient);
+  void keep_gradients(int microbatch, const model::Features& leaves);
+  void send_gradient(int edge, int microbatch);
   void expect_gradient(int edge, int pass);
   [[nodiscard]] at::Tensor take_gradient(int edge, int pass);
 
@@ -61,6 +66,7 @@ class FeatureExchange {
   [[nodiscard]] Exchange& exchange_of(int edge, int microbatch) {
     return exchange(edge, static_cast<int>(groups(edge).pass_of(microbatch)));
   }
+  [[nodiscard]] at::Tensor take(int edge, int microbatch);
   [[nodiscard]] bool waits_on_host(int edge) const {
     return run_.edges[static_cast<std::size_t>(edge)].waits_on_host;
   }
@@ -74,8 +80,10 @@ class FeatureExchange {
   const RunLanes& run_;
   const DealtItems* items_;
   int microbatches_;
-  std::map<std::pair<int, int>, Exchange> exchanges_;  // by edge and pass
-  std::map<int, std::deque<mesh::Pending>> sent_;      // by edge
+  std::vector<bool> trains_ = {};                        // [edges] the encoder
+  std::map<std::pair<int, int>, Exchange> exchanges_;    // by edge and pass
+  std::map<std::pair<int, int>, at::Tensor> gradients_;  // to send, by edge and microbatch
+  std::map<int, std::deque<mesh::Pending>> sent_;        // by edge
 };
 
 }  // namespace tributary::train
