@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "data/loader/encode_sample.h"
 #include "data/text/tokenizer.h"
+#include "train/start/media_kernels.h"
 #include "train/start/session.h"
 #include "train/start/start_block.h"
 
@@ -67,7 +68,7 @@ void print_records(const config::RunConfig& config, const config::ModelConfig& m
     return;
   }
   const data::Tokenizer tokenizer = data::Tokenizer::load(file);
-  const auto encoder = data::make_encoder(config, model, tokenizer, /*resize=*/{});
+  const auto encoder = data::make_encoder(config, model, tokenizer, resize_picture, frame_samples);
   const data::Loader loader(
       {.data = config.data, .batch_samples = config.batch.global_samples, .quarantine_path = {}},
       *encoder);

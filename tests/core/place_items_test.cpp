@@ -66,7 +66,8 @@ TEST(PlaceNear, IsAsLevelAsPlaceItemsAndMovesFewer) {
     std::vector<PlaceRange> near;
     for (std::size_t i = 0; i < costs.size(); ++i) {
       const std::int64_t first = stream.between(0, std::ssize(loads) - 1);
-      near.push_back({first, std::min<std::int64_t>(std::ssize(loads), first + stream.between(1, 2))});
+      near.push_back(
+          {first, std::min<std::int64_t>(std::ssize(loads), first + stream.between(1, 2))});
     }
     Numbers before = loads;
     Numbers level = loads;

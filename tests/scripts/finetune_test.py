@@ -1,6 +1,6 @@
-"""The guide to fine-tuning, command by command as it is written there, with the demo's small model
-in place of a released one; transformers then answers as `tributary generate` does. argv[1] is the
-executable."""
+"""The guides to fine-tuning and to troubleshooting, command by command as they are written there, with
+the demo's small model in place of a released one; transformers then answers as `tributary generate`
+does. argv[1] is the executable."""
 
 import os
 import re
@@ -18,8 +18,8 @@ MODEL = "models/Qwen2.5-VL-3B-Instruct"
 SMALL = ["run.steps=120", "optimizer.learning_rate=0.002", "model.freeze=[]"]  # weights begin small
 
 
-def blocks(language):
-    guide = (ROOT / "docs/guides/finetune.md").read_text()
+def blocks(language, page="finetune"):
+    guide = (ROOT / f"docs/guides/{page}.md").read_text()
     return "".join(re.findall(rf"```{language}\n(.*?)```", guide, re.S))
 
 
@@ -63,6 +63,13 @@ class Finetune(unittest.TestCase):
             self.assertRegex(outputs["evaluate"], r"overall +\d+ +\d+.\d % +[01]\.\d{3}")
             (folder / "ask.py").write_text(blocks("python"))
             self.assertEqual(self.run_in(folder, [sys.executable, "ask.py"]).strip(), answer)
+            self.look_for_trouble(folder)
+
+    def look_for_trouble(self, folder):
+        commands = blocks("sh", "troubleshooting").splitlines()
+        self.assertEqual(len(commands), 7)
+        for command in commands:
+            self.run_in(folder, ["bash", "-c", command])
 
 
 unittest.main()
