@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -20,7 +21,7 @@ struct ComputedStep {
   BatchResult batch;
   StepMetrics metrics;  // only the counts so far: step, samples, tokens, microbatches
   TrainFlops work;
-  double sum_squared = 0;  // of the gradients
+  ModuleSquares gradients;  // of all ranks once they are shared
   Update update;
   double prepared = 0;   // [s] of now_seconds(): the gradients were complete
   double updated = 0;    // likewise: the parameters were updated
@@ -76,7 +77,8 @@ bool share_sums(const Session& session, ComputedStep& step, const WorkLoad& load
   StepMetrics& metrics = step.metrics;
   StepSums sums;
   name_slots(step.batch, *session.model, session.lanes, sums);
-  sums.sum(step.sum_squared);
+  sums.sum(step.gradients.all);
+  for (double& each : step.gradients.by_module) sums.sum(each);
   for (std::int64_t* count :
        {&metrics.samples, &metrics.microbatches, &metrics.tokens, &metrics.target_tokens,
         &metrics.left_out, &metrics.balance.repacked, &step.batch.attention_rows})
@@ -100,12 +102,41 @@ bool share_sums(const Session& session, ComputedStep& step, const WorkLoad& load
 }
 
 /// A batch without target tokens has no gradient to update with.
-Update update_after(const BatchResult& batch, double sum_squared, const Session& session) {
+Update update_after(const BatchResult& batch, double sum_squared, const Session& session,
+                    Measure measure) {
   if (batch.targets == 0)
     return {.learning_rate = next_learning_rate(*session.optimizer, session.config),
             .grad_norm = std::numeric_limits<double>::quiet_NaN(),
             .not_finite = {}};
-  return apply_update(*session.model, *session.optimizer, session.config, batch.loss, sum_squared);
+  return apply_update(*session.model, *session.optimizer, session.config, batch.loss, sum_squared,
+                      measure);
+}
+
+/// Whether the step measures how far it moves the parameters.
+Measure measure_of(std::int64_t step, std::int64_t every) {
+  const bool is_due = every > 0 && (step == 1 || step % every == 0);
+  return is_due ? Measure::kUpdate : Measure::kNothing;
+}
+
+/// The norms of a step by module. collective: over all ranks, where the update was measured
+std::vector<ModuleNorms> norms_of(const Session& session, ComputedStep& step) {
+  std::vector<ModuleNorms> norms;
+  std::optional<UpdateSquares>& squares = step.update.squares;
+  if (squares) {
+    StepSums sums;
+    for (ModuleSquares* each : {&squares->change, &squares->parameters})
+      for (double& square : each->by_module) sums.sum(square);
+    sums.share(session.mesh->world());
+  }
+  if (step.batch.targets == 0) return norms;
+  const std::vector<std::string> modules = trained_modules(session.model->units());
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    norms.push_back({.module = modules[i], .gradient = std::sqrt(step.gradients.by_module[i])});
+    if (!squares) continue;
+    norms.back().update = std::sqrt(squares->change.by_module[i]);
+    norms.back().parameters = std::sqrt(squares->parameters.by_module[i]);
+  }
+  return norms;
 }
 
 /// Why the parameters were left as they were; empty when they were updated.
@@ -261,10 +292,13 @@ ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
   const Stopwatch watch;
   enter(mesh::Section::kOptimizer);
   step.prepared = now_seconds();
-  if (has_targets) step.sum_squared = sum_squared_gradients(session_.model->units());
+  if (has_targets) step.gradients = square_gradients(session_.model->units());
   stops_ = share_sums(session_, step, load, stop.asked());
-  step.update = update_after(step.batch, step.sum_squared, session_);
+  const config::MetricsSection& metrics = session_.config.metrics;
+  step.update = update_after(step.batch, step.gradients.all, session_,
+                             measure_of(state_.step + 1, metrics.update_norms_every));
   step.updated = now_seconds();
+  step.metrics.norms = norms_of(session_, step);
   step.optimizer = watch.seconds();
   return step;
 }

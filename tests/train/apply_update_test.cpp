@@ -36,7 +36,7 @@ struct Trained {
     return config;
   }
   [[nodiscard]] Update update(double loss) {
-    return apply_update(*model, *optimizer, config, loss, sum_squared_gradients(model->units()));
+    return apply_update(*model, *optimizer, config, loss, square_gradients(model->units()).all);
   }
   /// Copies of all values and moments.
   [[nodiscard]] std::vector<at::Tensor> snapshot() const {

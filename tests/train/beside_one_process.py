@@ -52,6 +52,17 @@ class BesideOneProcess(run_case.RunCase):
                                        msg=f"step {line['step']} {key}")
             for key in ("samples", "tokens", "target_tokens"):
                 self.assertEqual(line[key], wanted[key], f"step {line['step']} {key}")
+            self.expect_norms(line, wanted, grad_norm)
+
+    def expect_norms(self, line, wanted, tolerance):
+        """The norms by module. Adam moves parameters whose gradient is rounding by whole steps."""
+        self.assertEqual({kind: list(norms) for kind, norms in line["norms"].items()},
+                         {kind: list(norms) for kind, norms in wanted["norms"].items()})
+        for kind, norms in wanted["norms"].items():
+            for module, norm in norms.items():
+                self.assertAlmostEqual(line["norms"][kind][module], norm,
+                                       delta=(50 if kind == "update" else 1) * tolerance * norm,
+                                       msg=f"step {line['step']} {kind} {module}")
 
     def expect_held_out(self, run, one=None, loss=1e-4):
         """The same answers, and a loss within a relative tolerance."""

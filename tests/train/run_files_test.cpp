@@ -90,6 +90,16 @@ TEST_F(RunFiles, WriteNoNumberThatIsNotFinite) {
   EXPECT_TRUE(line["loss"].is_null());
   EXPECT_TRUE(line["grad_norm"].is_null());
   EXPECT_EQ(line["loss_by_source"], (Json{{"first", 1.5}}));
+  EXPECT_FALSE(line.contains("norms"));
+}
+
+TEST_F(RunFiles, HaveTheNormsThatAStepMeasured) {
+  StepMetrics metrics;
+  metrics.norms = {{.module = "vision", .gradient = 0.5, .update = 0.25, .parameters = 2},
+                   {.module = "backbone", .gradient = INFINITY}};
+  EXPECT_EQ(to_json(metrics, {})["norms"], Json::parse(R"({
+    "gradient": {"vision": 0.5, "backbone": null},
+    "update": {"vision": 0.25}, "parameters": {"vision": 2.0}})"));
 }
 
 TEST_F(RunFiles, NameAFileThatCannotBeOpened) {

@@ -126,6 +126,39 @@ class TrainRun(run_case.BesideStraightRun):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.expect_equal_to_straight(again)
 
+    def checkpoint_parts(self, run, step):
+        """The tensors of a checkpoint by module."""
+        parts = {"vision": {}, "projector": {}, "backbone": {}}
+        for path in (run / f"checkpoints/step-{step}/model").glob("*.safetensors"):
+            for name, tensor in safetensors.numpy.load_file(path).items():
+                module = ("projector" if name.startswith("visual.merger")
+                          else "vision" if name.startswith("visual.") else "backbone")
+                parts[module][name] = tensor.astype("float64")
+        return parts
+
+    def test_norms_are_those_of_the_checkpoints(self):
+        config = self.config("norms", run={"steps": 3}, checkpoint={"every": 1},
+                             metrics={"update_norms_every": 1})
+        self.assertEqual(tiny_run.train(self.program, config).returncode, 0)
+        run = self.shared / "norms"
+        old, new = self.checkpoint_parts(run, 2), self.checkpoint_parts(run, 3)
+        line = tiny_run.read_lines(run / "metrics.jsonl")[2]
+        norm = lambda tensors: math.sqrt(sum((each ** 2).sum() for each in tensors))
+        for module, tensors in old.items():
+            self.assertGreater(len(tensors), 2)
+            wanted = {"update": norm(new[module][name] - tensor for name, tensor in tensors.items()),
+                      "parameters": norm(tensors.values())}
+            for kind, value in wanted.items():
+                self.assertAlmostEqual(line["norms"][kind][module] / value, 1, places=4,
+                                       msg=f"{kind} {module}")
+
+    def test_norms_by_module_add_up_to_the_norm(self):
+        for line in tiny_run.read_lines(self.straight / "metrics.jsonl"):
+            gradients = line["norms"]["gradient"]
+            self.assertEqual(set(gradients), {"vision", "projector", "backbone"})
+            self.assertAlmostEqual(math.hypot(*gradients.values()) / line["grad_norm"], 1, places=9)
+            self.assertEqual("update" in line["norms"], line["step"] in (1, 10), line["step"])
+
     def test_tensorboard_reads_the_event_files(self):
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
         events = EventAccumulator(str(self.straight))

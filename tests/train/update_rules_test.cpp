@@ -118,6 +118,38 @@ TEST(UpdateRules, ContinueBitEqualFromTheirState) {
   }
 }
 
+TEST(UpdateRules, MoveAsFarAsAMeasuredStepSays) {
+  for (const OptimizerKind kind :
+       {OptimizerKind::kAdamW, OptimizerKind::kMuon, OptimizerKind::kAdamW8bit}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      const auto make_layers = [&] {
+        Units units = make_layer(dtype);
+        units.push_back(std::move(make_layer(dtype).front()));
+        return units;
+      };
+      const Units plain = make_layers();
+      const Units measured = make_layers();
+      const config::OptimizerSection settings{.kind = kind, .ema_decay = 0.9, .groups = {}};
+      Optimizer first(plain, settings);
+      Optimizer second(measured, settings);
+      for (const auto& unit : measured) unit->shard_gradient().fill_(0.5);
+      for (const auto& unit : plain) unit->shard_gradient().fill_(0.5);
+      const at::Tensor before = measured[0]->shard_value().to(at::kFloat, false, /*copy=*/true);
+      first.step(0.01, 0.25);
+      const UpdateSquares squares = second.measured_step(0.01, 0.25);
+      for (std::size_t i = 0; i < plain.size(); ++i)
+        EXPECT_TRUE(at::equal(measured[i]->shard_value(), plain[i]->shard_value()));
+      const auto twice = [](const at::Tensor& values) {
+        return 2 * values.to(at::kDouble).square().sum().item<double>();
+      };
+      const at::Tensor moved = measured[0]->shard_value().to(at::kFloat) - before;
+      EXPECT_NEAR(squares.parameters.by_module[0] / twice(before), 1, 1e-6);
+      if (dtype == at::kFloat)  // bf16 values are rounded masters, which are what moves
+        EXPECT_NEAR(squares.change.by_module[0] / twice(moved), 1, 1e-5);
+    }
+  }
+}
+
 TEST(Muon, BringsSingularValuesNearOne) {
   for (const auto& [rows, columns] : {std::pair{96, 64}, {64, 96}, {32, 32}}) {
     const at::Tensor values =

@@ -33,7 +33,7 @@ std::vector<std::string> values_of(const config::StudySetting& setting) {
         str("validation.blind=false"), str("validation.final_samples_per_source=1"),
         str("validation.max_new_tokens=1"), str("checkpoint.every=0"),
         str("checkpoint.keep_best=false"), str("metrics.tensorboard=false"),
-        str("metrics.console_every=1000000")})
+        str("metrics.console_every=1000000"), str("metrics.update_norms_every=0")})
     values.push_back(value);
   return values;
 }

@@ -191,7 +191,8 @@ struct CheckpointSection {
 struct MetricsSection {
   std::int64_t console_every = 10;
   bool tensorboard = true;
-  double peak_flops = 0;  // FLOP/s of the device, for MFU; 0: measured at start
+  std::int64_t update_norms_every = 10;  // steps; 0: never
+  double peak_flops = 0;                 // FLOP/s of the device, for MFU; 0: measured at start
 
   friend bool operator==(const MetricsSection&, const MetricsSection&) = default;
 };

@@ -332,6 +332,13 @@ std::vector<Key> later_keys() {
            .range = {1, kManySteps}}),
       key<&R::metrics, &MetricsSection::tensorboard>(
           {.path = "metrics.tensorboard", .meaning = "Also write TensorBoard event files."}),
+      key<&R::metrics, &MetricsSection::update_norms_every>(
+          {.path = "metrics.update_norms_every",
+           .meaning =
+               "Steps between measurements of how far a step moves the parameters of each module, "
+               "the first step included; 0: never.",
+           .unit = "steps",
+           .range = {0, kManySteps}}),
       key<&R::metrics, &MetricsSection::peak_flops>(
           {.path = "metrics.peak_flops",
            .meaning = "Peak of the device, for MFU; 0: measured at the start.",

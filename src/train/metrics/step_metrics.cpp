@@ -29,6 +29,16 @@ Json to_json(const BalanceMetrics& balance) {
   return json;
 }
 
+Json to_json(const std::vector<ModuleNorms>& norms) {
+  Json json = Json::object();
+  for (const ModuleNorms& each : norms) {
+    json["gradient"][each.module] = finite(each.gradient);
+    if (each.update) json["update"][each.module] = finite(*each.update);
+    if (each.parameters) json["parameters"][each.module] = finite(*each.parameters);
+  }
+  return json;
+}
+
 }  // namespace
 
 Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources) {
@@ -65,6 +75,7 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
             {"hfu", rounded(metrics.hfu, 6)},
             {"bytes", metrics.peak_bytes},
             {"skipped", !metrics.skip_reason.empty()}};
+  if (!metrics.norms.empty()) line["norms"] = to_json(metrics.norms);
   if (metrics.left_out > 0) line["left_out"] = metrics.left_out;
   if (metrics.feature_bytes > 0) line["feature_bytes"] = metrics.feature_bytes;
   if (!metrics.pipeline.in_flight.empty())
@@ -92,6 +103,12 @@ void add_step(EventFile& events, const StepMetrics& metrics,
       scalar("loss_by_source/" + sources[i], metrics.by_source[i].mean());
   scalar("learning_rate", metrics.learning_rate);
   scalar("grad_norm", metrics.grad_norm);
+  for (const ModuleNorms& each : metrics.norms) {
+    scalar("norms/gradient/" + each.module, each.gradient);
+    if (!each.update || !each.parameters) continue;
+    scalar("norms/update/" + each.module, *each.update);
+    scalar("norms/update_ratio/" + each.module, *each.update / *each.parameters);
+  }
   scalar("tokens_per_second", metrics.tokens_per_second());
   scalar("target_tokens", static_cast<double>(metrics.target_tokens));
   scalar("mfu_causal", metrics.mfu_causal);

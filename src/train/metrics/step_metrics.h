@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,12 +68,21 @@ struct SourceLoss {
   }
 };
 
+/// Norms of what a run trains of one module.
+struct ModuleNorms {
+  std::string module;
+  double gradient = 0;                    // before clipping
+  std::optional<double> update = {};      // new - old, where the step measured it
+  std::optional<double> parameters = {};  // before the update; likewise
+};
+
 /// One line of metrics.jsonl (docs/formats/run_directory.md).
 struct StepMetrics {
   std::int64_t step = 0;
   double loss = 0;
   double learning_rate = 0;
   double grad_norm = 0;
+  std::vector<ModuleNorms> norms;  // empty without a target token
   std::int64_t tokens = 0;
   std::int64_t target_tokens = 0;
   std::int64_t samples = 0;

@@ -51,6 +51,7 @@ AdamW::Group& AdamW::group_of(double learning_rate_scale, double weight_decay) {
       return group;
   groups_.push_back({.learning_rate_scale = learning_rate_scale,
                      .weight_decay = weight_decay,
+                     .units = {},
                      .values = {},
                      .gradients = {},
                      .exp_avgs = {},
@@ -65,6 +66,7 @@ void AdamW::add_run(const MasterShard& shard, parallel::Range range, Group& grou
                    .range = range,
                    .exp_avg = at::zeros_like(value),
                    .exp_avg_sq = at::zeros_like(value)});
+  group.units.push_back(shard.unit);
   group.values.push_back(value);
   group.gradients.push_back(shard.gradient.narrow(0, range.first, range.count));
   group.exp_avgs.push_back(runs_.back().exp_avg);
@@ -72,15 +74,24 @@ void AdamW::add_run(const MasterShard& shard, parallel::Range range, Group& grou
   group.steps.push_back(step_count_);
 }
 
-void AdamW::update(double learning_rate, double gradient_factor) {
+void AdamW::update(double learning_rate, double gradient_factor, const parallel::Unit* only) {
   // The kernel divides by grad_scale as it reads the gradient: clipping needs no pass of its own.
   std::optional<at::Tensor> divisor;
   if (gradient_factor != 1.0) divisor = at::full({}, 1.0 / gradient_factor, step_count_.options());
-  for (Group& group : groups_)
-    at::_fused_adamw_(group.values, group.gradients, group.exp_avgs, group.exp_avg_sqs,
-                      /*max_exp_avg_sqs=*/{}, group.steps,
+  for (const Group& group : groups_) {
+    const auto first = only == nullptr ? group.units.begin() : std::ranges::find(group.units, only);
+    const auto place = static_cast<std::size_t>(first - group.units.begin());
+    const auto count = static_cast<std::size_t>(
+        only == nullptr ? std::ssize(group.units) : std::ranges::count(group.units, only));
+    const auto runs = [&](const std::vector<at::Tensor>& all) {
+      return at::TensorList(all).slice(place, count);
+    };
+    if (count == 0) continue;
+    at::_fused_adamw_(runs(group.values), runs(group.gradients), runs(group.exp_avgs),
+                      runs(group.exp_avg_sqs), /*max_exp_avg_sqs=*/{}, runs(group.steps),
                       learning_rate * group.learning_rate_scale, beta1_, beta2_, group.weight_decay,
                       epsilon_, /*amsgrad=*/false, /*maximize=*/false, divisor);
+  }
 }
 
 void AdamW::append_state(const parallel::Unit& unit, const parallel::Parameter& parameter,

@@ -19,7 +19,7 @@ class AdamW : public UpdateRule {
  public:
   AdamW(const MasterShards& masters, const config::OptimizerSection& settings, const Takes& takes);
 
-  void update(double learning_rate, double gradient_factor) override;
+  void update(double learning_rate, double gradient_factor, const parallel::Unit* only) override;
   /// Names: exp_avg.<parameter>, exp_avg_sq.<parameter>.
   void append_state(const parallel::Unit& unit, const parallel::Parameter& parameter,
                     std::vector<NamedTensor>& state) const override;
@@ -36,6 +36,7 @@ class AdamW : public UpdateRule {
   struct Group {
     double learning_rate_scale = 1;
     double weight_decay = 0;
+    std::vector<const parallel::Unit*> units;  // of each run; those of one unit are neighbours
     std::vector<at::Tensor> values;
     std::vector<at::Tensor> gradients;
     std::vector<at::Tensor> exp_avgs;

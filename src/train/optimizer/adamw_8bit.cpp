@@ -77,7 +77,8 @@ AdamW8bit::AdamW8bit(const MasterShards& masters, const config::OptimizerSection
       const ParameterRule rule = find_rule(settings, shard.unit->module(), *parameter);
       const parallel::Range own = shard.unit->range_of(*parameter);
       const at::Device device = shard.value.device();
-      moments_.push_back({.parameter = parameter.get(),
+      moments_.push_back({.unit = shard.unit,
+                          .parameter = parameter.get(),
                           .own = own,
                           .learning_rate_scale = rule.learning_rate_scale,
                           .weight_decay = rule.weight_decay,
@@ -89,10 +90,11 @@ AdamW8bit::AdamW8bit(const MasterShards& masters, const config::OptimizerSection
   }
 }
 
-void AdamW8bit::update(double learning_rate, double gradient_factor) {
+void AdamW8bit::update(double learning_rate, double gradient_factor, const parallel::Unit* only) {
   std::optional<at::Tensor> divisor;
   if (gradient_factor != 1.0) divisor = at::full({}, 1.0 / gradient_factor, step_count_.options());
   for (Moments& each : moments_) {
+    if (only != nullptr && only != each.unit) continue;
     each.shown_avg = each.shown_avg_sq = at::Tensor();
     if (each.own.count == 0) continue;
     const at::Tensor exp_avg = each.exp_avg.read();

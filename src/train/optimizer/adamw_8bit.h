@@ -47,7 +47,7 @@ class AdamW8bit : public UpdateRule {
   AdamW8bit(const MasterShards& masters, const config::OptimizerSection& settings,
             const Takes& takes);
 
-  void update(double learning_rate, double gradient_factor) override;
+  void update(double learning_rate, double gradient_factor, const parallel::Unit* only) override;
   /// Names: exp_avg.<parameter>, exp_avg_sq.<parameter>.
   void append_state(const parallel::Unit& unit, const parallel::Parameter& parameter,
                     std::vector<NamedTensor>& state) const override;
@@ -55,6 +55,7 @@ class AdamW8bit : public UpdateRule {
 
  private:
   struct Moments {
+    const parallel::Unit* unit = nullptr;
     const parallel::Parameter* parameter = nullptr;
     parallel::Range own;  // of it in the shard
     double learning_rate_scale = 1;

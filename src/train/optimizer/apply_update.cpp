@@ -37,7 +37,8 @@ double next_learning_rate(const Optimizer& optimizer, const config::RunConfig& c
 }
 
 Update apply_update(const model::Model& model, Optimizer& optimizer,
-                    const config::RunConfig& config, double loss, double sum_squared) {
+                    const config::RunConfig& config, double loss, double sum_squared,
+                    Measure measure) {
   Update update;
   update.learning_rate = next_learning_rate(optimizer, config);
   update.grad_norm = std::sqrt(sum_squared);
@@ -46,7 +47,12 @@ Update apply_update(const model::Model& model, Optimizer& optimizer,
   } else if (!std::isfinite(sum_squared)) {
     update.not_finite = first_of_all_ranks(model);
   } else {
-    optimizer.step(update.learning_rate, clip_factor(update.grad_norm, config.optimizer.clip_norm));
+    const double factor = clip_factor(update.grad_norm, config.optimizer.clip_norm);
+    if (measure == Measure::kUpdate) {
+      update.squares = optimizer.measured_step(update.learning_rate, factor);
+    } else {
+      optimizer.step(update.learning_rate, factor);
+    }
   }
   return update;
 }

@@ -1,67 +1,76 @@
 #include "train/optimizer/gradient_norm.h"
 
 #include <algorithm>
-#include <map>
-#include <vector>
 
 #include <ATen/ATen.h>
 
 namespace tributary::train {
-namespace {
 
-constexpr std::int64_t kRow = 4096;
-
-/// Norms of the rows of 4096 of a flat buffer, and of what is left.
-void append_row_norms(const at::Tensor& flat, std::vector<at::Tensor>& norms) {
-  const std::int64_t rows = flat.numel() / kRow;
-  const at::Tensor whole = flat.narrow(0, 0, rows * kRow).view({rows, kRow});
-  const at::Tensor rest = flat.narrow(0, rows * kRow, flat.numel() - rows * kRow);
-  if (rows > 0) norms.push_back(at::linalg_vector_norm(whole, 2, {1}, false, at::kFloat));
-  if (rest.numel() > 0)
-    norms.push_back(at::linalg_vector_norm(rest, 2, {0}, /*keepdim=*/true, at::kFloat));
+std::vector<std::string> trained_modules(std::span<const std::unique_ptr<parallel::Unit>> units) {
+  std::vector<std::string> modules;
+  for (const auto& unit : units)
+    if (unit->trainable() && std::ranges::find(modules, unit->module()) == modules.end())
+      modules.push_back(unit->module());
+  return modules;
 }
 
-double sum_of(const std::vector<at::Tensor>& norms) {
-  if (norms.empty()) return 0;
-  const at::Tensor all = at::cat(norms).to(at::kCPU, at::kDouble);
-  const std::span<const double> values(all.const_data_ptr<double>(),
-                                       static_cast<std::size_t>(all.numel()));
-  double sum = 0;
-  for (const double norm : values) sum += norm * norm;
-  return sum;
-}
-
-/// Row norms of this rank's gradients, by the number of ranks that hold the same.
-std::map<int, std::vector<at::Tensor>> norms_by_copies(
-    std::span<const std::unique_ptr<parallel::Unit>> units) {
-  std::map<int, std::vector<at::Tensor>> norms;
-  for (const auto& unit : units) {
-    if (!unit->trainable()) continue;
-    const mesh::Mesh& mesh = *unit->layout().mesh;
-    const int replicas = mesh.replicate().size();
-    const bool has_copies = std::ranges::any_of(
-        unit->parameters(), [](const auto& each) { return each->split.copies != nullptr; });
-    if (!has_copies) {
-      append_row_norms(unit->shard_gradient(), norms[replicas]);
-      continue;
-    }
-    for (const auto& parameter : unit->parameters()) {
-      const parallel::Range own = unit->range_of(*parameter);
-      const mesh::Group* copies = parameter->split.copies;
-      append_row_norms(unit->shard_gradient().narrow(0, own.first, own.count),
-                       norms[replicas * (copies != nullptr ? copies->size() : 1)]);
-    }
-  }
-  return norms;
-}
-
-}  // namespace
-
-double sum_squared_gradients(std::span<const std::unique_ptr<parallel::Unit>> units) {
+void SquareSums::add(const parallel::Unit& unit, const at::Tensor& shard) {
   const at::NoGradGuard no_grad;
-  double sum = 0;
-  for (const auto& [copies, norms] : norms_by_copies(units)) sum += sum_of(norms) / copies;
-  return sum;
+  const auto module =
+      static_cast<std::size_t>(std::ranges::find(modules_, unit.module()) - modules_.begin());
+  const int replicas = unit.layout().mesh->replicate().size();
+  const bool has_copies = std::ranges::any_of(
+      unit.parameters(), [](const auto& each) { return each->split.copies != nullptr; });
+  if (!has_copies) {
+    add_rows(shard, module, by_copies_[replicas]);
+    return;
+  }
+  for (const auto& parameter : unit.parameters()) {
+    const parallel::Range own = unit.range_of(*parameter);
+    const mesh::Group* copies = parameter->split.copies;
+    add_rows(shard.narrow(0, own.first, own.count), module,
+             by_copies_[replicas * (copies != nullptr ? copies->size() : 1)]);
+  }
+}
+
+void SquareSums::add_rows(const at::Tensor& flat, std::size_t module, Rows& rows) {
+  constexpr std::int64_t kRow = 4096;
+  const std::int64_t whole = flat.numel() / kRow * kRow;
+  const auto add_norms = [&](const at::Tensor& part, std::int64_t dim) {
+    if (part.numel() == 0) return;
+    rows.norms.push_back(
+        at::linalg_vector_norm(part, 2, {dim}, /*keepdim=*/false, at::kFloat).view({-1}));
+    rows.modules.push_back(module);
+  };
+  add_norms(flat.narrow(0, 0, whole).view({-1, kRow}), 1);
+  add_norms(flat.narrow(0, whole, flat.numel() - whole), 0);
+}
+
+ModuleSquares SquareSums::sums() const {
+  ModuleSquares sums{.by_module = std::vector<double>(modules_.size())};
+  for (const auto& [copies, rows] : by_copies_) {
+    if (rows.norms.empty()) continue;
+    const at::Tensor all = at::cat(rows.norms).to(at::kCPU, at::kDouble);
+    const auto* norm = all.const_data_ptr<double>();
+    double sum = 0;
+    for (std::size_t i = 0; i < rows.norms.size(); ++i) {
+      double of_part = 0;
+      for (std::int64_t k = 0; k < rows.norms[i].numel(); ++k, ++norm) {
+        sum += *norm * *norm;
+        of_part += *norm * *norm;
+      }
+      sums.by_module[rows.modules[i]] += of_part / copies;
+    }
+    sums.all += sum / copies;
+  }
+  return sums;
+}
+
+ModuleSquares square_gradients(std::span<const std::unique_ptr<parallel::Unit>> units) {
+  SquareSums squares(units);
+  for (const auto& unit : units)
+    if (unit->trainable()) squares.add(*unit, unit->shard_gradient());
+  return squares.sums();
 }
 
 double clip_factor(double norm, double most) {

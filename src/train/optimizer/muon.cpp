@@ -69,9 +69,10 @@ void Muon::add_shard(const MasterShard& shard, const config::OptimizerSection& s
   if (!unit.matrices.empty()) units_.push_back(std::move(unit));
 }
 
-void Muon::update(double learning_rate, double gradient_factor) {
+void Muon::update(double learning_rate, double gradient_factor, const parallel::Unit* only) {
   for (UnitMatrices& unit : units_)
-    if (unit.shard.unit->is_here()) update_unit(unit, learning_rate, gradient_factor);
+    if (unit.shard.unit->is_here() && (only == nullptr || only == unit.shard.unit))
+      update_unit(unit, learning_rate, gradient_factor);
 }
 
 at::Tensor Muon::gather_updates(UnitMatrices& unit, double gradient_factor) const {

@@ -34,7 +34,7 @@ class Muon : public UpdateRule {
   Muon(const MasterShards& masters, const config::OptimizerSection& settings, const Takes& takes);
 
   /// collective: over shard and tp of each unit with matrices
-  void update(double learning_rate, double gradient_factor) override;
+  void update(double learning_rate, double gradient_factor, const parallel::Unit* only) override;
   /// Names: momentum.<parameter>.
   void append_state(const parallel::Unit& unit, const parallel::Parameter& parameter,
                     std::vector<NamedTensor>& state) const override;

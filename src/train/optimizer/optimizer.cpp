@@ -59,20 +59,49 @@ std::string name_kind(const config::OptimizerSection& settings) {
 
 Optimizer::Optimizer(std::span<const std::unique_ptr<parallel::Unit>> units,
                      const config::OptimizerSection& settings)
-    : masters_(units), kind_(name_kind(settings)) {
+    : units_(units), masters_(units), kind_(name_kind(settings)) {
   check_groups(settings, units);
   rules_ = make_rules(masters_, settings);
   if (settings.ema_decay > 0) average_.emplace(masters_, settings.ema_decay);
 }
 
+void Optimizer::begin_step() {
+  masters_.set_steps(++steps_);
+  masters_.take_gradients();
+}
+
+void Optimizer::end_step() {
+  if (average_) average_->update();
+  masters_.publish();
+}
+
+void Optimizer::update(double learning_rate, double gradient_factor, const parallel::Unit* only) {
+  for (const auto& rule : rules_) rule->update(learning_rate, gradient_factor, only);
+}
+
 void Optimizer::step(double learning_rate, double gradient_factor) {
   if (masters_.shards().empty()) return;
   const at::NoGradGuard no_grad;
-  masters_.set_steps(++steps_);
-  masters_.take_gradients();
-  for (const auto& rule : rules_) rule->update(learning_rate, gradient_factor);
-  if (average_) average_->update();
-  masters_.publish();
+  begin_step();
+  update(learning_rate, gradient_factor, /*only=*/nullptr);
+  end_step();
+}
+
+UpdateSquares Optimizer::measured_step(double learning_rate, double gradient_factor) {
+  SquareSums change(units_);
+  SquareSums parameters(units_);
+  if (!masters_.shards().empty()) {
+    const at::NoGradGuard no_grad;
+    begin_step();
+    for (const MasterShard& shard : masters_.shards()) {
+      at::Tensor before = shard.value.clone();
+      parameters.add(*shard.unit, before);
+      update(learning_rate, gradient_factor, shard.unit);
+      change.add(*shard.unit, before.sub_(shard.value));
+    }
+    end_step();
+  }
+  return {.change = change.sums(), .parameters = parameters.sums()};
 }
 
 std::vector<NamedTensor> Optimizer::state() const {

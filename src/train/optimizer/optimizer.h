@@ -11,10 +11,17 @@
 #include "parallel/unit.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/optimizer/averaged_weights.h"
+#include "train/optimizer/gradient_norm.h"
 #include "train/optimizer/master_shards.h"
 #include "train/optimizer/update_rule.h"
 
 namespace tributary::train {
+
+/// What one update did, in squares of this rank's share.
+struct UpdateSquares {
+  ModuleSquares change;      // of the parameters: new - old
+  ModuleSquares parameters;  // before it
+};
 
 /// Updates this rank's shards of the trainable units from their gradients, by the rules of its
 /// kind.
@@ -38,6 +45,10 @@ class Optimizer {
   /// stream: the host does not wait
   /// collective: over shard and tp, with Muon
   void step(double learning_rate, double gradient_factor);
+  /// The same, bit for bit, and says how far the parameters moved.
+  /// stream: the host waits
+  /// cost:   one more copy of the largest unit's shard for the time of the update
+  [[nodiscard]] UpdateSquares measured_step(double learning_rate, double gradient_factor);
 
   /// Updates done so far; skipped steps do not count.
   [[nodiscard]] std::int64_t steps() const { return steps_; }
@@ -54,6 +65,11 @@ class Optimizer {
   void exchange_average();
 
  private:
+  void begin_step();
+  void end_step();
+  void update(double learning_rate, double gradient_factor, const parallel::Unit* only);
+
+  std::span<const std::unique_ptr<parallel::Unit>> units_;
   MasterShards masters_;
   std::vector<std::unique_ptr<UpdateRule>> rules_;
   std::optional<AveragedWeights> average_;

@@ -19,9 +19,9 @@ class UpdateRule {
   UpdateRule& operator=(const UpdateRule&) = delete;
   virtual ~UpdateRule() = default;
 
-  /// Updates the masters of its parameters from their gradients times `gradient_factor`. The count
-  /// of updates of the masters includes this one.
-  virtual void update(double learning_rate, double gradient_factor) = 0;
+  /// Updates the masters of its parameters from their gradients times `gradient_factor`, of one
+  /// unit or (null) of all. The count of updates of the masters includes this one.
+  virtual void update(double learning_rate, double gradient_factor, const parallel::Unit* only) = 0;
   /// Appends its moments of a parameter, if it takes that.
   virtual void append_state(const parallel::Unit& unit, const parallel::Parameter& parameter,
                             std::vector<NamedTensor>& state) const = 0;

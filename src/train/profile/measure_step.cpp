@@ -60,7 +60,7 @@ StepParts take_step(Session& session, bool counts_cpu) {
                                             .device = session.device,
                                             .sources = static_cast<int>(session.sources.size())});
   const double accumulated = clock.lap();
-  double sum_squared = sum_squared_gradients(session.model->units());
+  double sum_squared = square_gradients(session.model->units()).all;
   StepSums sums;
   sums.sum(sum_squared);
   name_slots(batch, *session.model, session.lanes, sums);

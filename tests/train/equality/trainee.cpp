@@ -337,7 +337,7 @@ double Trainee::differentiate(int step) {
                             .plan = planned.fingerprint,
                             .lanes = &lanes_,
                             .media = &media});
-  sum_squared_ = sum_squared_gradients(model_->units());
+  sum_squared_ = square_gradients(model_->units()).all;
   StepSums sums;
   name_slots(result, *model_, lanes_, sums);
   sums.sum(sum_squared_);
@@ -347,7 +347,7 @@ double Trainee::differentiate(int step) {
 }
 
 void Trainee::measure_norm() {
-  sum_squared_ = sum_squared_gradients(model_->units());
+  sum_squared_ = square_gradients(model_->units()).all;
   StepSums sums;
   sums.sum(sum_squared_);
   sums.share(mesh().world());
