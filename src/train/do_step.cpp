@@ -9,6 +9,7 @@
 #include "train/balance/flops.h"
 #include "train/balance/rank_load.h"
 #include "train/executor/gradients.h"
+#include "train/first_samples.h"
 #include "train/loop.h"
 #include "train/optimizer/apply_update.h"
 #include "train/optimizer/gradient_norm.h"
@@ -38,7 +39,13 @@ StepMetrics count_own(const Session& session, const TakenStep& taken) {
   metrics.microbatches = taken.microbatches.bins();
   metrics.media_decoded = session.loader->media_decoded();
   metrics.balance = taken.balance;
-  for (const SampleShape& shape : taken.shapes) {
+  metrics.drawn.resize(session.sources.size());
+  for (std::size_t i = 0; i < taken.shapes.size(); ++i) {
+    const SampleShape& shape = taken.shapes[i];
+    SourceDraw& drawn = metrics.drawn[static_cast<std::size_t>(taken.samples[i].source)];
+    drawn.samples += 1;
+    drawn.tokens += shape.tokens.count;
+    drawn.target_tokens += shape.target_tokens.count;
     metrics.tokens += shape.tokens.count;
     metrics.target_tokens += shape.target_tokens.count;
   }
@@ -83,6 +90,9 @@ bool share_sums(const Session& session, ComputedStep& step, const WorkLoad& load
        {&metrics.samples, &metrics.microbatches, &metrics.tokens, &metrics.target_tokens,
         &metrics.left_out, &metrics.balance.repacked, &step.batch.attention_rows})
     sums.sum(*count, counts);
+  for (SourceDraw& drawn : metrics.drawn)
+    for (std::int64_t* count : {&drawn.samples, &drawn.tokens, &drawn.target_tokens})
+      sums.sum(*count, counts);
   sums.sum(metrics.media_decoded);
   sums.sum(metrics.feature_bytes);
   for (double* flops : {&step.work.causal, &step.work.full, &step.work.hardware})
@@ -262,7 +272,10 @@ std::optional<StepMetrics> Loop::do_step(const StopRequest& stop) {
     data_refusal_ = give_back(session_, taken);
     return std::nullopt;
   }
-  return account(taken, std::move(step));
+  StepMetrics metrics = account(taken, std::move(step));
+  const bool leads_first = session_.mesh->leads_replica() && session_.mesh->data_index() == 0;
+  if (state_.step == 0 && leads_first) write_first_samples(run_, session_, taken.samples);
+  return metrics;
 }
 
 TakenStep Loop::take() {

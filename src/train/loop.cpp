@@ -15,6 +15,22 @@ namespace {
 
 constexpr std::int64_t kPicturesPerSource = 8;  // predictions shown with their pictures
 constexpr std::int64_t kWrongPicturesPerSource = 32;
+constexpr std::int64_t kFollowedPerSource = 8;  // answers kept at each validation
+
+/// Keeps the first answers of each source, to be read beside those of other validations. A line of
+/// this step is replaced.
+void keep_answers(const std::string& file, const ValidationResult& result, std::int64_t step,
+                  const std::vector<std::string>& sources) {
+  cut_lines_after(file, step - 1);
+  JsonLines lines(file);
+  std::vector<std::int64_t> kept(sources.size());
+  for (const Prediction& prediction : result.predictions) {
+    if (kept[static_cast<std::size_t>(prediction.source)]++ >= kFollowedPerSource) continue;
+    Json line = prediction_json(result, prediction, sources);
+    line["step"] = step;
+    lines.append(line);
+  }
+}
 
 }  // namespace
 
@@ -93,6 +109,7 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
   const std::string file = run_.file("validation.jsonl");
   const bool comes_again = cut_lines_after(file, state_.step - 1) > 0;
   JsonLines(file).append(to_json(result, state_.step, session_.sources));
+  keep_answers(run_.file("validation_answers.jsonl"), result, state_.step, session_.sources);
   if (events_ && !comes_again && !result.predictions.empty()) {
     events_->scalar("validation/loss", state_.step, result.mean_loss());
     events_->scalar("validation/accuracy", state_.step, accuracy);

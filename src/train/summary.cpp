@@ -9,7 +9,6 @@
 
 #include "core/error.h"
 #include "core/file/file_system.h"
-#include "data/decode/png_file.h"
 #include "train/run/json_lines.h"
 
 namespace tributary::train {
@@ -43,11 +42,6 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
-void write_picture(const RunDirectory& run, const std::string& name, const data::Picture& picture) {
-  const std::vector<std::uint8_t> png = data::write_png(picture);
-  write_run_file(run, name, std::string(png.begin(), png.end()));
-}
-
 /// The mean loss of the last steps that counted, and how many there are; those before a resume are
 /// among them.
 Json describe_loss(const RunDirectory& run) {
@@ -79,7 +73,7 @@ void write_predictions(const RunDirectory& run, const Session& session,
     line["images"] = Json::array();
     for (std::size_t k = 0; k < prediction.pictures.size(); ++k) {
       const std::string name = str("predictions/", own, "/", i, "-", k, ".png");
-      write_picture(run, name, prediction.pictures[k]);
+      write_run_picture(run, name, prediction.pictures[k]);
       line["images"].push_back(name);
     }
     lines += line.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";

@@ -102,9 +102,15 @@ double write_environment(const RunDirectory& run, const TrainRequest& request,
   environment["peak_flops"] = peak.per_second;
   environment["peak_flops_from"] = peak.how;
   environment["parameters"] = need.count_parameters();
+  const at::Tensor& values = session.model->units().front()->shard_value();
   for (const ModuleSize& module : need.modules)
     environment["modules"].push_back(
-        {{"name", module.name}, {"parameters", module.parameters}, {"trained", module.trains()}});
+        {{"name", module.name},
+         {"parameters", module.parameters},
+         {"trained", module.trains()},
+         {"trained_parameters", module.trained},
+         {"dtype", values.scalar_type() == at::kFloat ? "float32" : "bfloat16"},
+         {"bytes", module.parameters * static_cast<std::int64_t>(values.element_size())}});
   environment["training_records"] = session.loader->records();
   environment["held_out_records"] = count_held_out(session);
   write_run_file(run, "environment.json", environment.dump(2) + "\n");

@@ -9,6 +9,7 @@ import signal
 import subprocess
 
 import run_case
+import PIL.Image
 import safetensors.numpy
 import tiny_run
 
@@ -158,6 +159,47 @@ class TrainRun(run_case.BesideStraightRun):
             self.assertEqual(set(gradients), {"vision", "projector", "backbone"})
             self.assertAlmostEqual(math.hypot(*gradients.values()) / line["grad_norm"], 1, places=9)
             self.assertEqual("update" in line["norms"], line["step"] in (1, 10), line["step"])
+
+    def test_sources_are_counted_as_they_are_drawn(self):
+        for line in tiny_run.read_lines(self.straight / "metrics.jsonl"):
+            for name in ("samples", "tokens", "target_tokens"):
+                self.assertEqual(sum(drawn[name] for drawn in line["drawn"].values()), line[name])
+            self.assertEqual({source for source, drawn in line["drawn"].items()
+                              if drawn["target_tokens"] > 0}, set(line["loss_by_source"]))
+
+    def test_samples_of_the_first_step_are_kept_as_the_model_sees_them(self):
+        samples = tiny_run.read_lines(self.straight / "samples.jsonl")
+        self.assertEqual({sample["source"] for sample in samples}, {"colours", "words"})
+        data = {source: tiny_run.read_lines(self.shared / f"data/{source}.train.jsonl")
+                for source in ("colours", "words")}
+        for sample in samples:
+            pieces = sample["pieces"]
+            self.assertEqual(sum(piece.get("repeats", len(piece["tokens"])) for piece in pieces),
+                             sample["tokens"])
+            learned = [piece for piece in pieces if piece["target"]]
+            self.assertEqual(sum(len(piece["tokens"]) for piece in learned), sample["target_tokens"])
+            file, _, number = sample["key"].rpartition(":")
+            record = data[sample["source"]][int(number) - 1]
+            self.assertTrue(file.endswith(f"{sample['source']}.train.jsonl"), file)
+            self.assertEqual("".join("".join(piece["tokens"]) for piece in learned).rstrip(),
+                             record["messages"][1]["content"] + "<|im_end|>")
+            sees = sample["source"] == "colours"
+            folded = [piece["tokens"] for piece in pieces if "repeats" in piece]
+            self.assertIn(folded, [[], [["<|image_pad|>"]]] if sees else [[]])
+            self.assertEqual(len(sample["images"]), sees)
+            for image in sample["images"]:
+                name = record["messages"][0]["content"][0]["image_url"]["url"]
+                with PIL.Image.open(self.straight / image) as kept, \
+                        PIL.Image.open(self.shared / "data" / name) as given:
+                    self.assertEqual(kept.tobytes(), given.tobytes())
+
+    def test_the_same_questions_are_answered_at_each_validation(self):
+        answers = tiny_run.read_lines(self.straight / "validation_answers.jsonl")
+        self.assertEqual([line["step"] for line in answers], [6] * 12 + [12] * 12)
+        self.assertEqual([line["key"] for line in answers[:12]], [line["key"] for line in answers[12:]])
+        for line, prediction in zip(answers[12:], tiny_run.read_lines(self.straight / "predictions.jsonl")):
+            for name in ("key", "question", "answer", "expected", "correct", "cut"):
+                self.assertEqual(line[name], prediction[name], name)
 
     def test_tensorboard_reads_the_event_files(self):
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -56,6 +56,12 @@ class QwenEncoder final : public SampleEncoder {
   Result<EncodedSample> encode(const Record& record) const override {
     return encode_with(record, encoding_.truncates, nullptr);
   }
+  Result<std::vector<Picture>> pictures(const Record& record) const override {
+    std::vector<Picture> pictures;
+    const Result<EncodedSample> sample = encode_with(record, encoding_.truncates, &pictures);
+    if (!sample) return sample.refusal();
+    return pictures;
+  }
   Result<HeldOutSample> encode_held_out(const Record& record) const override;
 
  private:

@@ -31,6 +31,7 @@ class Loader::Impl {
   DealSeconds deal_seconds() const { return deal_seconds_; }
   std::int64_t media_decoded() const { return media_decoded_; }
   EncodedSample load(std::int64_t id) const;
+  std::vector<Picture> pictures(std::int64_t id) const { return reader_.pictures(draw_of(id)); }
   LoaderState state() const;
   void restore(const LoaderState& state, std::span<const std::string> accepted);
   std::int64_t records() const;
@@ -48,6 +49,7 @@ class Loader::Impl {
   void deal_ahead(const std::stop_token& stop);
   std::vector<std::unique_ptr<Slot>> deal_batch(const std::vector<Draw>& draws) const;
   Draw draw_next();
+  Draw draw_of(std::int64_t id) const;
   bool is_in_turn(std::int64_t index) const;
   bool reads(std::int64_t place) const { return place % options_.readers == options_.reader; }
   std::size_t most_queued() const;
@@ -287,7 +289,8 @@ std::vector<EncodedSample> Loader::Impl::next_batch() {
   return samples;
 }
 
-EncodedSample Loader::Impl::load(std::int64_t id) const {
+/// The draw of a sample that was handed out.
+Draw Loader::Impl::draw_of(std::int64_t id) const {
   TRIB_CHECK(id >= 0 && id < next_index_, .what = "data: sample was not handed out yet",
              .found = str(id), .expected = str("below ", next_index_));
   Draw draw{.index = id, .source = order_.source_at(id), .position = 0};
@@ -295,8 +298,12 @@ EncodedSample Loader::Impl::load(std::int64_t id) const {
   for (std::int64_t index = id; index < next_index_; ++index)
     later += order_.source_at(index) == draw.source ? 1 : 0;
   draw.position = cursors_[static_cast<std::size_t>(draw.source)] - later;
+  return draw;
+}
+
+EncodedSample Loader::Impl::load(std::int64_t id) const {
   ReadSample read;
-  reader_.read(draw, read);
+  reader_.read(draw_of(id), read);
   return std::move(read.sample);
 }
 
@@ -365,6 +372,7 @@ std::int64_t Loader::next_index() const { return impl_->next_index(); }
 std::int64_t Loader::media_decoded() const { return impl_->media_decoded(); }
 DealSeconds Loader::deal_seconds() const { return impl_->deal_seconds(); }
 EncodedSample Loader::load(std::int64_t id) const { return impl_->load(id); }
+std::vector<Picture> Loader::pictures(std::int64_t id) const { return impl_->pictures(id); }
 LoaderState Loader::state() const { return impl_->state(); }
 void Loader::restore(const LoaderState& state, std::span<const std::string> accepted) {
   impl_->restore(state, accepted);

@@ -105,6 +105,8 @@ class Loader {
   /// units: id in [0, state().next_index)
   /// cost:  O(next_index - id) draws and one decode, in the calling thread
   [[nodiscard]] EncodedSample load(std::int64_t id) const;
+  /// The pictures of that sample, as decoded, before resizing. units, cost: as load
+  [[nodiscard]] std::vector<Picture> pictures(std::int64_t id) const;
 
   /// State after the batches handed out; `carried` is empty, the caller fills it.
   [[nodiscard]] LoaderState state() const;

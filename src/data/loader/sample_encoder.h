@@ -41,6 +41,13 @@ class SampleEncoder {
   [[nodiscard]] virtual Result<SampleShape> describe_held_out(const Record& record) const {
     return describe(record);
   }
+  /// The pictures of a record that encode() takes, as decoded, before resizing: images and frames
+  /// of clips in the order of their media.
+  [[nodiscard]] virtual Result<std::vector<Picture>> pictures(const Record& record) const {
+    const Result<EncodedSample> sample = encode(record);
+    if (!sample) return sample.refusal();
+    return std::vector<Picture>{};
+  }
   [[nodiscard]] virtual Result<HeldOutSample> encode_held_out(const Record& record) const = 0;
 };
 

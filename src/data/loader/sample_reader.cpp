@@ -69,6 +69,19 @@ void SampleReader::read(const Draw& draw, ReadSample& read) const {
               });
 }
 
+std::vector<Picture> SampleReader::pictures(const Draw& draw) const {
+  std::vector<Picture> pictures;
+  Passed counted_by_read;
+  find_usable(draw, counted_by_read,
+              [&](const Record& record, const std::string&) -> std::optional<Refusal> {
+                Result<std::vector<Picture>> decoded = encoder_.pictures(record);
+                if (!decoded) return decoded.refusal();
+                pictures = std::move(decoded).value();
+                return std::nullopt;
+              });
+  return pictures;
+}
+
 SampleShape SampleReader::describe(const Draw& draw) const {
   SampleShape shape;
   Passed left_to_who_reads;

@@ -53,6 +53,8 @@ class SampleReader {
   /// errors: Fault::kInput with ExitCode::kDataLimit when 101 records in a row are bad, or 1000 are
   ///         too long
   void read(const Draw& draw, ReadSample& read) const;
+  /// The pictures of the sample that read() gives.
+  [[nodiscard]] std::vector<Picture> pictures(const Draw& draw) const;
   /// The shape of the first candidate record whose text and image headers are good. It does not
   /// count the records before it; read() does.
   [[nodiscard]] SampleShape describe(const Draw& draw) const;

@@ -84,6 +84,11 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
   for (std::size_t i = 0; i < metrics.by_source.size(); ++i)
     if (metrics.by_source[i].targets > 0)
       line["loss_by_source"][sources[i]] = finite(metrics.by_source[i].mean());
+  for (std::size_t i = 0; i < metrics.drawn.size(); ++i)
+    if (const SourceDraw& each = metrics.drawn[i]; each.samples > 0)
+      line["drawn"][sources[i]] = {{"samples", each.samples},
+                                   {"tokens", each.tokens},
+                                   {"target_tokens", each.target_tokens}};
   if (metrics.balance.parts > 1) line["balance"] = to_json(metrics.balance);
   if (!metrics.skip_reason.empty()) {
     line["skip_reason"] = metrics.skip_reason;

@@ -68,6 +68,13 @@ struct SourceLoss {
   }
 };
 
+/// What a step drew from one source.
+struct SourceDraw {
+  std::int64_t samples = 0;
+  std::int64_t tokens = 0;
+  std::int64_t target_tokens = 0;
+};
+
 /// Norms of what a run trains of one module.
 struct ModuleNorms {
   std::string module;
@@ -96,6 +103,7 @@ struct StepMetrics {
   PipelineUse pipeline;
   BalanceMetrics balance;
   std::vector<SourceLoss> by_source;  // in the order of data.sources
+  std::vector<SourceDraw> drawn;      // likewise
   double fill = 0;
   double padding = 0;  // share of the rows of the backbone's attention; nothing else is padded
   double mfu_causal = 0;

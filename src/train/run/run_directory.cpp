@@ -7,6 +7,7 @@
 #include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "core/file/file_system.h"
+#include "data/decode/png_file.h"
 #include "train/run/json_lines.h"
 
 namespace tributary::train {
@@ -32,7 +33,8 @@ void create_run_directory(const RunDirectory& run, const config::RunConfig& conf
 
 void cut_run_files(const RunDirectory& run, const TrainState& state) {
   std::filesystem::remove(run.file("error.txt"));
-  for (const char* name : {"metrics.jsonl", "validation.jsonl", "skipped.jsonl"})
+  for (const char* name :
+       {"metrics.jsonl", "validation.jsonl", "validation_answers.jsonl", "skipped.jsonl"})
     cut_lines_after(run.file(name), state.step);
   const std::vector<std::string> names = list_directory(real_file_system(), run.path);
   for (const std::string& name : names)
@@ -51,6 +53,12 @@ void cut_run_files(const RunDirectory& run, const TrainState& state) {
 
 void write_run_file(const RunDirectory& run, const std::string& name, const std::string& text) {
   replace_file(real_file_system(), run.file(name), text);
+}
+
+void write_run_picture(const RunDirectory& run, const std::string& name,
+                       const data::Picture& picture) {
+  const std::vector<std::uint8_t> png = data::write_png(picture);
+  write_run_file(run, name, std::string(png.begin(), png.end()));
 }
 
 }  // namespace tributary::train

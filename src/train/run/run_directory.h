@@ -6,6 +6,7 @@
 
 #include "config/run/run_config.h"
 #include "core/json.h"
+#include "data/sample.h"
 #include "train/run/train_state.h"
 
 namespace tributary::train {
@@ -37,5 +38,8 @@ void cut_run_files(const RunDirectory& run, const TrainState& state);
 
 /// Writes a small file whole: a reader sees the old or the new content.
 void write_run_file(const RunDirectory& run, const std::string& name, const std::string& text);
+/// Writes a PNG file whole.
+void write_run_picture(const RunDirectory& run, const std::string& name,
+                       const data::Picture& picture);
 
 }  // namespace tributary::train
