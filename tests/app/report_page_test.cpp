@@ -135,12 +135,22 @@ RunRecord attacked_run() {
   step.loss = 2.0;
   step.loss_by_source = {{kAttack, 1.0}};
   step.seconds = {{kAttack, 1.0}};
+  step.norms = {{"gradient", {{kAttack, 1.0}}}, {"update", {{kAttack, 1.0}}}};
+  step.drawn = {{kAttack, {{"samples", 1}}}};
   step.skipped = true;
   step.skip_reason = kAttack;
   step.sample_ids = {kAttack};
   run.steps = {step};
   run.validations = {{1, 1.0, {}, {{kAttack, 0.5}}}};
   run.predictions = {{kAttack, kAttack, kAttack, kAttack, false, kAttack, {kAttack}}};
+  run.answers = {{.step = 1, .prediction = run.predictions.front()}};
+  run.samples = {{.source = kAttack,
+                  .key = kAttack,
+                  .tokens = 1,
+                  .target_tokens = 1,
+                  .pieces = {{.tokens = {kAttack}, .is_target = true}},
+                  .images = {kAttack}}};
+  run.modules = {{.name = kAttack, .dtype = kAttack}};
   run.refused = {{kAttack, kAttack, kAttack}};
   run.summary = Summary{};
   run.summary->accuracy = {{"overall", 0.5}, {kAttack, 0.5}};
@@ -163,7 +173,8 @@ TEST(WriteReport, EscapesEveryTextOfTheRun) {
 TEST(WriteReport, NamesEveryFileThatIsMissing) {
   RunRecord run;
   run.name = "half";
-  run.missing = {"validation.jsonl", "predictions.jsonl", "summary.json", "environment.json"};
+  run.missing = {"validation.jsonl", "predictions.jsonl", "validation_answers.jsonl",
+                 "samples.jsonl",    "summary.json",      "environment.json"};
   const std::string page = write_report(run);
   for (const std::string& file : run.missing)
     EXPECT_THAT(page, HasSubstr("<code>" + file + "</code> is missing"));

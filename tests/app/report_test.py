@@ -17,15 +17,19 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 
+from browser_page import BrowserPage
 from find_browser import find_browser, open_in_browser
 
 SOURCES = ["documents", "frames", "pairs", "shapes", "words"]
+WEIGHTS = [1.6, 0.8, 1.2, 1.0, 0.4]
 STEPS = 900
 ATTACK = "<script>window.broken = true; console.error('script ran')</script>"
-CHARTS = ["loss", "held-out", "learning-rate", "gradient", "throughput", "phases", "fill",
-          "memory", "machine", "waiting"]
+CHARTS = ["loss", "held-out", "learning-rate", "gradient", "update", "throughput", "phases",
+          "fill", "memory", "machine", "waiting", "drawn", "targets"]
+QUESTION = "What colour is the disc in the picture?"
 
 
 def png(width, height, pixel):
@@ -80,6 +84,18 @@ def metrics_line(rng, step):
             "mfu": rng.gauss(0.31, 0.01), "hfu": rng.gauss(0.4, 0.01),
             "waiting": {"samples": seconds["data"] * 0.8, "packing": 0.0001}, "bytes": 3.1e8 + 9e7 * min(1, step / 80),
             "skipped": False}
+    line["norms"] = {"gradient": {"vision": 0.2 + 0.5 * math.exp(-step / 120),
+                                  "backbone": 0.35 + 2.4 * math.exp(-step / 120)}}
+    if step == 1 or step % 10 == 0:
+        line["norms"]["update"] = {"vision": 2e-3 * learning_rate(step) / 3e-3 * rng.lognormvariate(0, 0.1),
+                                   "backbone": 0.03 * learning_rate(step) / 3e-3}
+        line["norms"]["parameters"] = {"vision": 12.5, "backbone": 31.0}
+    line["drawn"] = {}
+    for _ in range(32):
+        source = rng.choices(SOURCES, WEIGHTS)[0]
+        drawn = line["drawn"].setdefault(source, {"samples": 0, "tokens": 0, "target_tokens": 0})
+        for name, count in (("samples", 1), ("tokens", rng.randrange(20, 70)), ("target_tokens", rng.randrange(1, 6))):
+            drawn[name] += count
     if step == 412:
         line.update(loss=None, grad_norm=None, skipped=True, skip_reason="loss is not finite",
                     sample_ids=["shapes:118", "words:9"])
@@ -104,7 +120,7 @@ def predictions(rng, run):
         right = rng.random() < 0.85
         expected = rng.choice(colors)
         answer = expected if right else rng.choice([c for c in colors if c != expected])
-        lines.append({"source": source, "question": "What colour is the disc in the picture?",
+        lines.append({"source": source, "key": f"{source}.jsonl:{i}", "question": QUESTION,
                       "answer": answer, "expected": expected, "correct": right,
                       "blind_answer": rng.choice(colors), "images": names, "cut": i == 7})
         lines[-1]["pictures"] = len(names)
@@ -114,12 +130,43 @@ def predictions(rng, run):
     return lines
 
 
+def answers(rng):
+    """The first questions of each source at four validations."""
+    lines = []
+    for step in (100, 300, 600, 900):
+        for i in range(10):
+            source = SOURCES[i % len(SOURCES)]
+            right = rng.random() < step / 1000
+            lines.append({"step": step, "source": source, "key": f"{source}.jsonl:{i}",
+                          "question": ATTACK if i == 9 else QUESTION, "expected": "red",
+                          "answer": "red" if right else f"{ATTACK} at {step}" if i == 9 else "a blue one",
+                          "correct": right, "cut": i == 8})
+    return lines
+
+
+def samples(run, rng):
+    """Samples of the first step; the first has a picture, whose place is many tokens."""
+    (run / "samples").mkdir()
+    (run / "samples/0-0.png").write_bytes(picture(rng))
+    words = lambda text: re.findall(r" ?\w+|[^\w ]|\s", text)
+    chat = lambda before, pads, question, answer: [
+        {"tokens": ["<|im_start|>", "user", "\n", *before], "target": False}, *pads,
+        {"tokens": [*words(question), "<|im_end|>", "\n", "<|im_start|>", "assistant", "\n"], "target": False},
+        {"tokens": [*words(answer), "<|im_end|>"], "target": True}, {"tokens": ["\n"], "target": False}]
+    pads = [{"tokens": ["<|image_pad|>"], "repeats": 49, "target": False}]
+    return [{"step": 1, "source": "shapes", "key": "shapes.jsonl:3", "tokens": 71, "target_tokens": 2,
+             "images": ["samples/0-0.png"], "pieces": chat(["<|vision_start|>"], pads, QUESTION, "red")},
+            {"step": 1, "source": "words", "key": "words.jsonl:8", "tokens": 44, "target_tokens": 9, "images": [],
+             "pieces": chat([], [], f"Say {ATTACK}", "I would rather not say that.")}]
+
+
 def write_run(run):
     rng = random.Random(7)
     run.mkdir(parents=True)
     (run / "config.yaml").write_text(
         "# Every key of the run\nrun:\n  name: demo\n  steps: 900\n  seed: 7\n"
-        f"data:\n  system_prompt: \"{ATTACK}\"\n  sources:\n    - name: shapes\n      weight: 1\n"
+        f"data:\n  system_prompt: \"{ATTACK}\"\n  sources:\n"
+        + "".join(f"    - {{name: {name}, weight: {weight}}}\n" for name, weight in zip(SOURCES, WEIGHTS)) +
         "optimizer:\n  learning_rate: 0.003\n")
     write_lines(run / "metrics.jsonl", [metrics_line(rng, step) for step in range(1, STEPS + 1)])
     with open(run / "metrics.jsonl", "a") as file:
@@ -128,6 +175,8 @@ def write_run(run):
         {"step": step, "loss": 3.3 * math.exp(-step / 150) + 0.2, "accuracy": accuracies(step)}
         for step in range(100, STEPS + 1, 100)])
     write_lines(run / "predictions.jsonl", predictions(rng, run))
+    write_lines(run / "validation_answers.jsonl", answers(rng))
+    write_lines(run / "samples.jsonl", samples(run, rng))
     write_lines(run / "quarantine.jsonl", [
         {"key": "documents.jsonl:118", "source": 0, "code": "jpeg_warning",
          "reason": f"premature end of data {ATTACK}"}])
@@ -141,8 +190,10 @@ def write_run(run):
         "tributary": "0.1.0", "commit": "0123abcd", "torch": "2.11.0", "device": "cpu",
         "threads": 2, "cpu": ATTACK, "memory_bytes": 16 << 30,
         "peak_flops": 1.37e11, "peak_flops_from": "fastest of 8 products",
-        "modules": [{"name": "vision", "parameters": 230400, "trained": False},
-                    {"name": "backbone", "parameters": 834240, "trained": True}],
+        "modules": [{"name": "vision", "parameters": 230400, "trained": False, "trained_parameters": 0,
+                     "dtype": "bfloat16", "bytes": 460800},
+                    {"name": "backbone", "parameters": 834240, "trained": True, "trained_parameters": 12288,
+                     "dtype": "bfloat16", "bytes": 1668480}],
         "command": "tributary train configs/demo.yaml"}))
 
 
@@ -188,14 +239,23 @@ def check_page(dom, page):
     assert len(seen.series["phases"]) == 5, "five phases"
     assert len(seen.series["machine"]) == 2, "MFU and HFU"
     assert len(seen.series["waiting"]) == 2, "for samples and for packing"
+    assert len(seen.series["gradient"]) == 3, "all modules and each of two"
+    assert len(seen.series["update"]) == 2, "of two modules"
+    assert len(seen.series["drawn"]) == 10, "shares of five sources, and those asked for"
+    assert len(seen.series["targets"]) == 5, "five sources"
     machine = page.index("name: 'HFU"), page.index("name: 'MFU'")
     assert machine == tuple(sorted(machine)), "MFU is drawn over HFU"
-    assert seen.images >= 25, f"{seen.images} pictures"
+    assert seen.images >= 30, f"{seen.images} pictures"
+    marked = re.findall(r"<mark>(?!marked)(.*?)</mark>", page)
+    assert [re.sub(r"<[^>]*>", "", text) for text in marked] == [
+        "red&lt;|im_end|&gt;", "I would rather not say that.&lt;|im_end|&gt;"], marked
     words = "".join(source.texts)
     assert words.count(ATTACK) >= 4, "text of the run is not shown as it is"
     for part in ["image not found: images/gone.png", "jpeg_warning", "loss is not finite",
                  "28.7 %", "4 min 1 s", "5,231", "picture not kept", "(cut)", "16.00 GiB",
-                 "1,064,640", "frozen", "of the training records",
+                 "1,064,640", "frozen", "12,288", "bfloat16", "2.03 MiB", "of the training records",
+                 "32.0 %", "<|image_pad|> × 49", "shapes.jsonl:3", "71 tokens, 2 targets", "step 600",
+                 f"{ATTACK} at 100",
                  "The peak is 137 GFLOP/s (fastest of 8 products)."]:
         assert part in words, f"{part!r} is not on the page"
 
@@ -220,12 +280,51 @@ def check_phone(browser, page, folder):
     dom = open_in_browser(browser, frame, "--allow-file-access-from-files",
                           "--virtual-time-budget=3000", "--dump-dom")
     found = json.loads(html.unescape(re.search(r'data-found="([^"]*)"', dom).group(1)))
-    assert found["links"] == 8, found
+    assert found["links"] == 11, found
     assert found["sideways"] <= 400, found
-    assert found["height"] < 12000, found
+    assert found["height"] < 15000, found
     assert found["rows"] == 1, found
     assert found["ticks"] >= 3, found
     assert found["value"] > 250, found
+
+
+def check_watch(browser, program, run, page):
+    """The page of a run that goes on shows new steps, and keeps place and switches; then it rests."""
+    lines = [metrics_line(random.Random(3), step) for step in range(1, 21)]
+    write_lines(run / "metrics.jsonl", lines[:10])
+    summary = (run / "summary.json").read_text()
+    (run / "summary.json").unlink()
+    watching = subprocess.Popen([program, "report", str(run), "-o", str(page), "--watch", "0.5"],
+                                stdout=subprocess.PIPE, text=True)
+    try:
+        assert watching.stdout.readline() == f"{page}\n"
+        with BrowserPage(browser, page.resolve().as_uri()) as shown:
+            def wait_for(condition):  # the page may go away while it is asked
+                end = time.monotonic() + 60
+                while time.monotonic() < end:
+                    answer = shown.call("Runtime.evaluate", expression=condition, returnByValue=True)
+                    if answer["result"].get("value") is True:
+                        return
+                    time.sleep(0.05)
+                raise AssertionError(f"not within 60 s: {condition}")
+
+            words = "document.querySelector('.lead').textContent"
+            wait_for(f"{words}.includes('10 steps')")
+            wait_for("(document.querySelector('#chart-loss').parentElement.querySelector('.switch').click(),"
+                     " document.querySelector('details').open = true, scrollTo({top: 700, behavior: 'instant'}), true)")
+            with open(run / "metrics.jsonl", "a") as file:
+                file.write("".join(json.dumps(line) + "\n" for line in lines[10:]))
+            wait_for(f"document.readyState === 'complete' && {words}.includes('20 steps')")
+            wait_for("scrollY === 700 && document.querySelector('details').open"
+                     " && document.querySelector('.switch').getAttribute('aria-pressed') === 'true'")
+            (run / "summary.json").write_text(summary.replace("900", "20"))
+            assert watching.wait(timeout=60) == 0
+            wait_for("document.readyState === 'complete' && document.querySelector('h1 .good') !== null")
+            assert not shown.console, shown.console
+        assert "data-seconds" not in page.read_text()
+    finally:
+        watching.kill()
+        watching.wait()
 
 
 def check_stalls(browser, program, run, page):
@@ -316,13 +415,16 @@ def main():
 
         check_phone(browser, page, run)
         check_against(browser, program, run, pathlib.Path(root), folder)
+        check_watch(browser, program, run, pathlib.Path(root) / "watched.html")
         check_stalls(browser, program, run, pathlib.Path(root) / "stalls.html")
 
-        for name in ["validation.jsonl", "predictions.jsonl", "summary.json", "environment.json"]:
+        missing = ["validation.jsonl", "predictions.jsonl", "validation_answers.jsonl", "samples.jsonl",
+                   "summary.json", "environment.json"]
+        for name in missing:
             (run / name).unlink()
         subprocess.run([program, "report", str(run), "-o", str(page)], check=True, capture_output=True)
         dom = open_in_browser(browser, page, "--dump-dom")
-        for name in ["validation.jsonl", "predictions.jsonl", "summary.json", "environment.json"]:
+        for name in missing:
             assert f"<code>{name}</code> is missing" in dom, f"{name} is not named as missing"
 
         check_trace(browser, program, pathlib.Path(root), folder)

@@ -1,6 +1,8 @@
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <thread>
 
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
@@ -61,16 +63,53 @@ std::optional<RunComparison> read_comparison(const RunRecord& run, const std::st
   return compare_runs(run, std::move(other));
 }
 
+struct Arguments {
+  std::string run;
+  std::string output;
+  std::string predicted;
+  std::string against;
+  std::int64_t examples = 8;
+  double watch = 0;
+};
+
+/// Writes the page of a run as it is now. Returns whether the run has ended; until then the page
+/// reloads itself where it is watched.
+bool write_run_page(const Arguments& arguments, const std::string& path) {
+  const std::optional<RunPrediction> prediction =
+      read_prediction(arguments.run, arguments.predicted);
+  const RunRecord record = read_run(arguments.run);
+  const auto comparison = read_comparison(record, arguments.against);
+  // A run that goes on after its end has the summary of before until it ends again.
+  const double last = record.steps.empty() ? 0 : static_cast<double>(record.steps.back().step);
+  const bool has_ended =
+      !record.failure.empty() || (record.summary && record.summary->steps.value_or(last) >= last);
+  const ReportLimits limits{.examples_per_source = static_cast<std::size_t>(arguments.examples),
+                            .reload_seconds = has_ended ? 0 : arguments.watch};
+  write_report_file(write_report(record, limits, prediction ? &*prediction : nullptr,
+                                 comparison ? &*comparison : nullptr),
+                    path);
+  return has_ended;
+}
+
+/// Refuses numbers that no report has, and options of a run beside a trace.
+void check_arguments(const Arguments& arguments, bool is_trace) {
+  TRIB_REQUIRE(arguments.examples >= 0 && arguments.examples <= 1000,
+               .what = "report: value cannot be used", .where = "--examples",
+               .found = str(arguments.examples), .expected = "0 to 1000");
+  TRIB_REQUIRE(arguments.watch == 0 || (arguments.watch >= 0.2 && arguments.watch <= 3600),
+               .what = "report: value cannot be used", .where = "--watch",
+               .found = str(arguments.watch), .expected = "0.2 to 3600 seconds");
+  TRIB_REQUIRE(!is_trace || arguments.against.empty(), .what = "report: --against beside a trace",
+               .where = arguments.run, .found = arguments.against,
+               .expected = "the directory of a run");
+  TRIB_REQUIRE(!is_trace || arguments.watch == 0, .what = "report: --watch beside a trace",
+               .where = arguments.run, .found = str(arguments.watch),
+               .expected = "the directory of a run");
+}
+
 }  // namespace
 
 Run declare_report(Verb& verb) {
-  struct Arguments {
-    std::string run;
-    std::string output;
-    std::string predicted;
-    std::string against;
-    std::int64_t examples = 8;
-  };
   const auto arguments = std::make_shared<Arguments>();
   verb.positional("RUN_DIR", arguments->run,
                   "directory of a run, for example runs/demo; or a trace, of `tributary simulate`");
@@ -83,37 +122,35 @@ Run declare_report(Verb& verb) {
               "directory of a second run: both losses in one chart, their differences, ratios of "
               "step time and tokens/s, and the configuration keys that differ");
   verb.option("--examples", arguments->examples, "predictions shown of each source");
+  verb.option(
+      "--watch", arguments->watch,
+      "write the page anew every so many seconds until the run ends; a browser that shows it "
+      "reloads it and keeps the place");
   verb.example(
       "tributary report runs/demo\n"
       "  tributary report runs/demo --against runs/before\n"
+      "  tributary report runs/demo --watch 5\n"
       "  tributary report trace.json");
   return [arguments] {
-    TRIB_REQUIRE(arguments->examples >= 0 && arguments->examples <= 1000,
-                 .what = "report: value cannot be used", .where = "--examples",
-                 .found = str(arguments->examples), .expected = "0 to 1000");
     const std::filesystem::path run = arguments->run;
     const bool is_trace = std::filesystem::is_regular_file(run);
+    check_arguments(*arguments, is_trace);
     const std::string path = !arguments->output.empty() ? arguments->output
                              : is_trace
                                  ? std::filesystem::path(run).replace_extension(".html").string()
                                  : (run / "report.html").string();
     check_output(arguments->output, {arguments->run, arguments->predicted});
-    TRIB_REQUIRE(!is_trace || arguments->against.empty(),
-                 .what = "report: --against beside a trace", .where = run.string(),
-                 .found = arguments->against, .expected = "the directory of a run");
     if (is_trace) {
       write_report_file(write_trace_report(config::read_trace(run.string()), run.string()), path);
-    } else {
-      ReportLimits limits;
-      limits.examples_per_source = static_cast<std::size_t>(arguments->examples);
-      const std::optional<RunPrediction> prediction = read_prediction(run, arguments->predicted);
-      const RunRecord record = read_run(arguments->run);
-      const auto comparison = read_comparison(record, arguments->against);
-      write_report_file(write_report(record, limits, prediction ? &*prediction : nullptr,
-                                     comparison ? &*comparison : nullptr),
-                        path);
+      std::cout << path << "\n";
+      return ExitCode::kDone;
     }
-    std::cout << path << "\n";
+    bool has_ended = write_run_page(*arguments, path);
+    std::cout << path << std::endl;
+    while (arguments->watch > 0 && !has_ended) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(arguments->watch));
+      has_ended = write_run_page(*arguments, path);
+    }
     return ExitCode::kDone;
   };
 }

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "app/report/drawn_shares.h"
+
 namespace tributary::app {
 namespace {
 
@@ -64,6 +66,51 @@ class Columns {
   std::size_t width_;
 };
 
+/// The modules that have norms, in the order of the model; those that it does not name follow.
+std::vector<std::string> list_modules(const RunRecord& run) {
+  std::set<std::string> seen;
+  for (const StepRecord& step : run.steps)
+    for (const auto& [kind, by_module] : step.norms)
+      for (const auto& [module, norm] : by_module) seen.insert(module);
+  std::vector<std::string> modules;
+  for (const ModuleRecord& module : run.modules)
+    if (seen.erase(module.name) > 0) modules.push_back(module.name);
+  modules.insert(modules.end(), seen.begin(), seen.end());
+  return modules;
+}
+
+template <class Value>
+Json module_curves(const std::vector<std::string>& modules, const Columns& columns,
+                   Value&& value_of) {
+  Json curves = Json::array();
+  for (const std::string& module : modules)
+    curves.push_back({{"name", module}, {"values", columns.column([&](const StepRecord& step) {
+                                           return value_of(step, module);
+                                         })}});
+  return curves;
+}
+
+MaybeNumber norm_of(const StepRecord& step, const char* kind, const std::string& module) {
+  const auto norms = step.norms.find(kind);
+  return norms == step.norms.end() ? std::nullopt : find_number(norms->second, module);
+}
+
+/// How far updates moved the parameters, as shares of their norms, at the steps that measured it.
+Json update_curves(const RunRecord& run, std::size_t most_points) {
+  std::vector<StepRecord> measured;
+  for (const StepRecord& step : run.steps)
+    if (step.norms.contains("update")) measured.push_back(step);
+  const Columns columns(measured, piece_width(measured.size(), most_points));
+  return {{"step", columns.step_numbers()},
+          {"steps_per_point", columns.steps_per_point()},
+          {"modules",
+           module_curves(list_modules(run), columns, [](const auto& step, const auto& module) {
+             const MaybeNumber update = norm_of(step, "update", module);
+             const MaybeNumber parameters = norm_of(step, "parameters", module);
+             return update && parameters ? MaybeNumber(*update / *parameters) : std::nullopt;
+           })}};
+}
+
 Json validation_columns(const std::vector<ValidationRecord>& validations) {
   std::set<std::string> names;
   for (const ValidationRecord& each : validations)
@@ -79,6 +126,29 @@ Json validation_columns(const std::vector<ValidationRecord>& validations) {
       accuracy[name].push_back(or_null(find_number(each.accuracy, name)));
   }
   return {{"step", steps}, {"loss", loss}, {"accuracy", accuracy}};
+}
+
+/// The curves of what each source gave: its share so far, and the target tokens of a step.
+Json source_curves(const RunRecord& run, const Columns& columns) {
+  Json shares = Json::array();
+  Json targets = Json::array();
+  for (const SourceTotals& source : count_drawn(run).sources) {
+    const auto place = [&](const StepRecord& step) { return &step - run.steps.data(); };
+    shares.push_back({{"name", source.name},
+                      {"asked", source.asked ? Json(*source.asked) : Json()},
+                      {"values", columns.column([&](const StepRecord& step) {
+                         return MaybeNumber(
+                             source.share_so_far[static_cast<std::size_t>(place(step))]);
+                       })}});
+    targets.push_back(
+        {{"name", source.name}, {"values", columns.column([&](const StepRecord& step) {
+                                   const auto drawn = step.drawn.find(source.name);
+                                   return drawn == step.drawn.end()
+                                              ? std::nullopt
+                                              : find_number(drawn->second, "target_tokens");
+                                 })}});
+  }
+  return {{"shares", shares}, {"targets", targets}};
 }
 
 }  // namespace
@@ -112,6 +182,12 @@ Json chart_data(const RunRecord& run, std::size_t most_points) {
           {"loss_by_source", by_source},
           {"learning_rate", column(&StepRecord::learning_rate)},
           {"grad_norm", column(&StepRecord::grad_norm)},
+          {"grad_norm_by_module", module_curves(list_modules(run), columns,
+                                                [](const auto& step, const auto& module) {
+                                                  return norm_of(step, "gradient", module);
+                                                })},
+          {"updates", update_curves(run, most_points)},
+          {"drawn", source_curves(run, columns)},
           {"tokens_per_second", column(&StepRecord::tokens_per_second)},
           {"seconds", seconds},
           {"fill", column(&StepRecord::fill)},

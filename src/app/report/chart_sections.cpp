@@ -149,6 +149,13 @@ std::string learning_section(const RunRecord& run) {
     text += chart_card("held-out", "Held-out accuracy", "exact match", /*wide=*/true);
   text += chart_card("learning-rate", "Learning rate", "before group scales");
   text += chart_card("gradient", "Gradient norm", "before clipping");
+  const bool moved = std::any_of(run.steps.begin(), run.steps.end(), [](const StepRecord& step) {
+    return step.norms.contains("update");
+  });
+  if (moved)
+    text += chart_card("update", "Update by module", "|new - old| / |old|", /*wide=*/true,
+                       "How far a step moves the parameters that the run trains, as a share of "
+                       "their norm; about 0.001 is usual.");
   text += "</div>\n";
   if (run.validations.empty())
     text += "<div style=\"height:16px\"></div>" +

@@ -84,7 +84,6 @@ std::optional<StepRatios> compare_steps(std::vector<StepPair> pairs, Figure&& fi
                     .most = *most};
 }
 
-/// Lists values by the names that overrides have: `data.sources.0.weight`.
 void list_values(const std::string& key, const Json& value, std::map<std::string, Json>& values) {
   const auto is_group = [](const Json& item) { return item.is_object() || item.is_array(); };
   const bool is_list_of_groups = value.is_array() && std::ranges::any_of(value, is_group);
@@ -96,18 +95,6 @@ void list_values(const std::string& key, const Json& value, std::map<std::string
   } else if (!key.empty()) {
     values[key] = value;
   }
-}
-
-std::map<std::string, Json> read_values(const RunRecord& run) {
-  std::map<std::string, Json> values;
-  const std::string where = (std::filesystem::path(run.directory) / "config.yaml").string();
-  list_values("", config::parse_yaml_as_json(run.config, where), values);
-  return values;
-}
-
-std::string show_value(const Json& value) {
-  return value.is_string() ? value.get<std::string>()
-                           : value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::vector<KeyDifference> compare_keys(const RunRecord& run, const RunRecord& second) {
@@ -129,6 +116,18 @@ std::vector<KeyDifference> compare_keys(const RunRecord& run, const RunRecord& s
 }
 
 }  // namespace
+
+std::map<std::string, Json> read_values(const RunRecord& run) {
+  std::map<std::string, Json> values;
+  const std::string where = (std::filesystem::path(run.directory) / "config.yaml").string();
+  list_values("", config::parse_yaml_as_json(run.config, where), values);
+  return values;
+}
+
+std::string show_value(const Json& value) {
+  return value.is_string() ? value.get<std::string>()
+                           : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 double wall_seconds(const StepRecord& step) {
   double sum = 0;

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "app/report/run_record.h"
+#include "core/json.h"
 
 namespace tributary::app {
 
@@ -51,6 +53,13 @@ struct RunComparison {
 /// errors: Fault::kInput when a config.yaml is no plain YAML
 /// cost:   O(steps log steps)
 [[nodiscard]] RunComparison compare_runs(const RunRecord& run, RunRecord other);
+
+/// The values of config.yaml by the names that overrides have: `data.sources.0.weight`.
+///
+/// errors: Fault::kInput when it is no plain YAML
+[[nodiscard]] std::map<std::string, Json> read_values(const RunRecord& run);
+/// A text as it is, other values as JSON.
+[[nodiscard]] std::string show_value(const Json& value);
 
 /// The wall seconds of a step, which are the sum of its phases.
 [[nodiscard]] double wall_seconds(const StepRecord& step);

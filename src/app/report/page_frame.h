@@ -10,6 +10,7 @@ namespace tributary::app {
 extern const std::string_view kPageStyle;
 extern const std::string_view kThemeScript;
 extern const std::string_view kPageScript;  // charts, filters, enlarged pictures
+extern const std::string_view kLiveScript;  // reloads the page of a run that goes on
 
 /// A link in the bar at the top: the id of a section and its name.
 struct PageLink {

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "app/report/embed_image.h"
 #include "app/report/html.h"
 #include "app/report/sections.h"
 #include "core/text.h"
@@ -45,21 +44,9 @@ std::vector<const Prediction*> choose_examples(const RunRecord& run, std::size_t
 
 /// The pictures of a question; empty for one without pictures.
 std::string pictures(const Prediction& prediction, ImageEmbedder& embedder) {
-  constexpr std::size_t kMostShown = 6;
-  if (prediction.images.empty())
-    return prediction.pictures.value_or(0) > 0
-               ? "<div class=\"pictures none\"><p>picture not kept</p></div>"
-               : "";
-  std::string text;
-  for (std::size_t i = 0; i < std::min(prediction.images.size(), kMostShown); ++i) {
-    const Result<std::string> url = embedder.embed(prediction.images[i]);
-    text += url ? str("<img loading=\"lazy\" alt=\"picture ", i + 1, " of the question\" src=\"",
-                      html(url.value()), "\">")
-                : str("<p>", html(url.refusal().reason), "</p>");
-  }
-  if (prediction.images.size() > kMostShown)
-    text += str("<p>and ", prediction.images.size() - kMostShown, " more</p>");
-  return "<div class=\"pictures\">" + text + "</div>";
+  if (prediction.images.empty() && prediction.pictures.value_or(0) > 0)
+    return "<div class=\"pictures none\"><p>picture not kept</p></div>";
+  return picture_strip(prediction.images, embedder);
 }
 
 std::string shown_answer(const std::string& answer) {
@@ -103,7 +90,22 @@ std::string filter(const char* group, const std::string& value, const std::strin
 
 }  // namespace
 
-std::string prediction_section(const RunRecord& run, const ReportLimits& limits) {
+std::string picture_strip(const std::vector<std::string>& images, ImageEmbedder& embedder) {
+  constexpr std::size_t kMostShown = 6;
+  if (images.empty()) return "";
+  std::string text;
+  for (std::size_t i = 0; i < std::min(images.size(), kMostShown); ++i) {
+    const Result<std::string> url = embedder.embed(images[i]);
+    text += url ? str("<img loading=\"lazy\" alt=\"picture ", i + 1, " of the question\" src=\"",
+                      html(url.value()), "\">")
+                : str("<p>", html(url.refusal().reason), "</p>");
+  }
+  if (images.size() > kMostShown) text += str("<p>and ", images.size() - kMostShown, " more</p>");
+  return "<div class=\"pictures\">" + text + "</div>";
+}
+
+std::string prediction_section(const RunRecord& run, const ReportLimits& limits,
+                               ImageEmbedder& embedder) {
   std::string text = "<section id=\"predictions\"><h2>Predictions</h2>\n";
   if (run.predictions.empty()) {
     const bool missing =
@@ -126,7 +128,6 @@ std::string prediction_section(const RunRecord& run, const ReportLimits& limits)
   for (const std::string& source : list_sources(run.predictions))
     text += filter("source", source, source);
   text += "</div>\n<div class=\"predictions\">\n";
-  ImageEmbedder embedder(run.directory, limits.image_bytes);
   for (const Prediction* prediction : examples) text += card(*prediction, embedder);
   return text + "</div></section>\n";
 }

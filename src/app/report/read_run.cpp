@@ -2,120 +2,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "app/report/run_files.h"
 #include "app/report/run_record.h"
 #include "core/error.h"
-#include "core/json.h"
 
 namespace tributary::app {
 namespace {
-
-/// One JSON object of a file. Its readers name the place of a field that has the wrong type.
-class Fields {
- public:
-  Fields(Json object, std::string where) : object_(std::move(object)), where_(std::move(where)) {
-    TRIB_REQUIRE(object_.is_object(), .what = "report: not a JSON object", .where = where_,
-                 .found = object_.type_name(), .expected = "an object {...}");
-  }
-
-  [[nodiscard]] const Json* find(const char* name) const {
-    const auto field = object_.find(name);
-    return field == object_.end() || field->is_null() ? nullptr : &*field;
-  }
-  [[nodiscard]] MaybeNumber number(const char* name) const {
-    const Json* field = find(name);
-    if (field == nullptr) return std::nullopt;
-    require(field->is_number(), name, "a number");
-    return field->get<double>();
-  }
-  [[nodiscard]] std::string text(const char* name) const {
-    const Json* field = find(name);
-    if (field == nullptr) return "";
-    require(field->is_string(), name, "a text");
-    return field->get<std::string>();
-  }
-  [[nodiscard]] bool flag(const char* name) const {
-    const Json* field = find(name);
-    if (field == nullptr) return false;
-    require(field->is_boolean(), name, "true or false");
-    return field->get<bool>();
-  }
-  [[nodiscard]] std::map<std::string, double> numbers(const char* name) const {
-    const Json* field = find(name);
-    return field == nullptr ? std::map<std::string, double>{} : numbers_in(*field, name);
-  }
-  [[nodiscard]] std::map<std::string, std::map<std::string, double>> tables(
-      const char* name) const {
-    std::map<std::string, std::map<std::string, double>> tables;
-    const Json* field = find(name);
-    if (field == nullptr) return tables;
-    require(field->is_object(), name, "an object of objects");
-    for (const auto& [key, value] : field->items()) tables[key] = numbers_in(value, name);
-    return tables;
-  }
-  /// The items of a list as texts; other items as their JSON.
-  [[nodiscard]] std::vector<std::string> texts(const char* name) const {
-    std::vector<std::string> values;
-    const Json* field = find(name);
-    if (field == nullptr) return values;
-    require(field->is_array(), name, "a list");
-    for (const Json& item : *field)
-      values.push_back(item.is_string() ? item.get<std::string>() : item.dump());
-    return values;
-  }
-  [[nodiscard]] std::int64_t step() const {
-    const Json* field = find("step");
-    require(field != nullptr && field->is_number_integer(), "step", "a whole number");
-    return field->get<std::int64_t>();
-  }
-
- private:
-  [[nodiscard]] std::map<std::string, double> numbers_in(const Json& field,
-                                                         const char* name) const {
-    std::map<std::string, double> values;
-    require(field.is_object(), name, "an object of numbers");
-    for (const auto& [key, value] : field.items()) {
-      require(value.is_number() || value.is_null(), name, "an object of numbers");
-      if (value.is_number()) values[key] = value.get<double>();
-    }
-    return values;
-  }
-  void require(bool holds, const char* name, const char* expected) const {
-    TRIB_REQUIRE(
-        holds, .what = "report: field cannot be read", .where = str(where_, " ", name),
-        .found = object_.contains(name)
-                     ? escaped(object_[name].dump(-1, ' ', false, Json::error_handler_t::replace))
-                     : "no such field",
-        .expected = expected);
-  }
-
-  Json object_;
-  std::string where_;
-};
-
-/// Calls `read` for every complete line; returns false when there is no such file.
-bool read_lines(const std::string& path, const std::function<void(const Fields&)>& read) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file.is_open()) return false;
-  std::string line;
-  for (std::int64_t number = 1; std::getline(file, line); ++number) {
-    if (file.eof()) break;  // the run was killed while it wrote this line
-    if (line.empty()) continue;
-    const std::string where = str(path, ":", number);
-    read(Fields(parse_json(line, where), where));
-  }
-  return true;
-}
-
-std::optional<std::string> read_whole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file.is_open()) return std::nullopt;
-  return std::string{std::istreambuf_iterator<char>(file), {}};
-}
 
 StepRecord read_step(const Fields& line) {
   StepRecord step;
@@ -132,6 +27,8 @@ StepRecord read_step(const Fields& line) {
   step.seconds = line.numbers("seconds");
   step.waiting = line.numbers("waiting");
   step.loss_by_source = line.numbers("loss_by_source");
+  step.drawn = line.tables("drawn");
+  step.norms = line.tables("norms");
   step.skipped = line.flag("skipped");
   step.skip_reason = line.text("skip_reason");
   step.sample_ids = line.texts("sample_ids");
@@ -146,6 +43,7 @@ ValidationRecord read_validation(const Fields& line) {
 Prediction read_prediction(const Fields& line) {
   Prediction prediction;
   prediction.source = line.text("source");
+  prediction.key = line.text("key");
   prediction.question = line.text("question");
   prediction.answer = line.text("answer");
   prediction.expected = line.text("expected");
@@ -157,6 +55,20 @@ Prediction read_prediction(const Fields& line) {
   prediction.references = line.texts("references");
   prediction.scores = line.numbers("scores");
   return prediction;
+}
+
+SampleRecord read_sample(const Fields& line) {
+  SampleRecord sample{.source = line.text("source"),
+                      .key = line.text("key"),
+                      .tokens = line.number("tokens"),
+                      .target_tokens = line.number("target_tokens"),
+                      .pieces = {},
+                      .images = line.texts("images")};
+  for (const Fields& piece : line.objects("pieces"))
+    sample.pieces.push_back({.tokens = piece.texts("tokens"),
+                             .is_target = piece.flag("target"),
+                             .repeats = piece.number("repeats")});
+  return sample;
 }
 
 Summary read_summary(const Fields& file) {
@@ -198,8 +110,12 @@ std::vector<ModuleRecord> take_modules(Json& environment, const std::string& whe
                .found = list.type_name(), .expected = "a list of objects");
   for (const Json& item : list) {
     const Fields fields(item, where);
-    modules.push_back(
-        {fields.text("name"), fields.number("parameters").value_or(0), fields.flag("trained")});
+    modules.push_back({.name = fields.text("name"),
+                       .parameters = fields.number("parameters").value_or(0),
+                       .trained = fields.flag("trained"),
+                       .trained_parameters = fields.number("trained_parameters"),
+                       .dtype = fields.text("dtype"),
+                       .bytes = fields.number("bytes")});
   }
   return modules;
 }
@@ -262,6 +178,11 @@ RunRecord read_run(const std::string& directory) {
                  [&](const Fields& line) { run.validations.push_back(read_validation(line)); });
   optional_lines("predictions.jsonl",
                  [&](const Fields& line) { run.predictions.push_back(read_prediction(line)); });
+  optional_lines("validation_answers.jsonl", [&](const Fields& line) {
+    run.answers.push_back({.step = line.step(), .prediction = read_prediction(line)});
+  });
+  optional_lines("samples.jsonl",
+                 [&](const Fields& line) { run.samples.push_back(read_sample(line)); });
   (void)read_lines(path("quarantine.jsonl"), [&](const Fields& line) {
     run.refused.push_back({line.text("key"), line.text("code"), line.text("reason")});
   });

@@ -100,6 +100,22 @@ std::string name_of(std::string key) {
   return key;
 }
 
+/// Adds to a sum, which is null as soon as a part of it is.
+void add_known(MaybeNumber& sum, const MaybeNumber& part) {
+  sum = sum && part ? MaybeNumber(*sum + *part) : std::nullopt;
+}
+
+std::string module_row(const ModuleRecord& module, double all, const std::string& state) {
+  const auto number = [](const MaybeNumber& value, std::string (*show)(double)) {
+    return str("<td class=\"number\">", value ? show(*value) : "–", "</td>");
+  };
+  return str("<tr><td class=\"name\">", html(module.name), "</td>",
+             number(module.parameters, show_count),
+             number(all > 0 ? module.parameters / all : 0, show_percent), "<td>", state, "</td>",
+             number(module.trained_parameters, show_count), "<td>", html(module.dtype), "</td>",
+             number(module.bytes, show_bytes), "</tr>\n");
+}
+
 /// A value as HTML; a long one is folded.
 std::string shown_value(const std::string& key, const std::string& value) {
   constexpr std::size_t kMostInline = 160;
@@ -140,18 +156,19 @@ std::string model_section(const RunRecord& run) {
   if (run.modules.empty())
     return text + missing_box("environment.json", "it does not name the modules of the model.") +
            "</section>\n";
-  double all = 0;
-  for (const ModuleRecord& module : run.modules) all += module.parameters;
+  ModuleRecord all{.name = "all", .trained_parameters = 0, .bytes = 0};
+  for (const ModuleRecord& module : run.modules) {
+    all.parameters += module.parameters;
+    add_known(all.trained_parameters, module.trained_parameters);
+    add_known(all.bytes, module.bytes);
+  }
   text +=
       "<div class=\"card scroll\"><table><tr><th>module</th><th class=\"number\">parameters</th>"
-      "<th class=\"number\">share</th><th></th></tr>\n";
+      "<th class=\"number\">share</th><th></th><th class=\"number\">trained parameters</th>"
+      "<th>stored as</th><th class=\"number\">bytes</th></tr>\n";
   for (const ModuleRecord& module : run.modules)
-    text += str("<tr><td class=\"name\">", html(module.name), "</td><td class=\"number\">",
-                show_count(module.parameters), "</td><td class=\"number\">",
-                show_percent(all > 0 ? module.parameters / all : 0), "</td><td>",
-                module.trained ? "trained" : "frozen", "</td></tr>\n");
-  return str(text, "<tr><td class=\"name\">all</td><td class=\"number\">", show_count(all),
-             "</td><td></td><td></td></tr></table></div></section>\n");
+    text += module_row(module, all.parameters, module.trained ? "trained" : "frozen");
+  return text + module_row(all, all.parameters, "") + "</table></div></section>\n";
 }
 
 std::string configuration_section(const RunRecord& run) {

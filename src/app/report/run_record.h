@@ -19,6 +19,8 @@ struct StepRecord {
   std::map<std::string, double> seconds;
   std::map<std::string, double> waiting;  // seconds, within seconds["data"]
   std::map<std::string, double> loss_by_source;
+  std::map<std::string, std::map<std::string, double>> drawn;  // by source, then by what is counted
+  std::map<std::string, std::map<std::string, double>> norms;  // by kind, then by module
   bool skipped = false;
   std::string skip_reason;
   std::vector<std::string> sample_ids;
@@ -40,6 +42,28 @@ struct Prediction {
   MaybeNumber pictures = {};                  // number in the question; null in older runs
   std::vector<std::string> references = {};   // accepted answers; empty in older runs
   std::map<std::string, double> scores = {};  // by metric
+  std::string key = {};                       // file and place of the record
+};
+
+/// An answer of one of several validations.
+struct FollowedAnswer {
+  std::int64_t step = 0;
+  Prediction prediction;
+};
+
+/// Tokens of a training sample that are alike; a token that ends inside a character is empty.
+struct TokenPiece {
+  std::vector<std::string> tokens;
+  bool is_target = false;
+  MaybeNumber repeats = {};  // of a token that stands there many times
+};
+
+/// A training sample of the first step, as the model sees it.
+struct SampleRecord {
+  std::string source, key;
+  MaybeNumber tokens, target_tokens;
+  std::vector<TokenPiece> pieces;
+  std::vector<std::string> images;
 };
 
 struct RefusedRecord {
@@ -51,6 +75,9 @@ struct ModuleRecord {
   std::string name;
   double parameters = 0;
   bool trained = true;
+  MaybeNumber trained_parameters = {};  // with adapters, theirs; null in older runs
+  std::string dtype = {};
+  MaybeNumber bytes = {};
 };
 
 struct Summary {
@@ -70,6 +97,8 @@ struct RunRecord {
   std::vector<StepRecord> steps;  // ascending, each step once
   std::vector<ValidationRecord> validations;
   std::vector<Prediction> predictions;
+  std::vector<FollowedAnswer> answers;  // the same questions at each validation, in its order
+  std::vector<SampleRecord> samples;
   std::vector<RefusedRecord> refused;
   std::optional<Summary> summary;
   std::string failure;                // first line of error.txt or a watchdog's file; empty without

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "app/report/compare_runs.h"
+#include "app/report/embed_image.h"
 #include "app/report/run_record.h"
 #include "app/report/write_report.h"
 
@@ -14,7 +16,12 @@ namespace tributary::app {
 [[nodiscard]] std::string accuracy_section(const RunRecord& run);
 [[nodiscard]] std::string learning_section(const RunRecord& run);
 [[nodiscard]] std::string speed_section(const RunRecord& run);
-[[nodiscard]] std::string prediction_section(const RunRecord& run, const ReportLimits& limits);
+[[nodiscard]] std::string prediction_section(const RunRecord& run, const ReportLimits& limits,
+                                             ImageEmbedder& embedder);
+[[nodiscard]] std::string answer_section(const RunRecord& run, const ReportLimits& limits,
+                                         ImageEmbedder& embedder);
+[[nodiscard]] std::string data_section(const RunRecord& run);
+[[nodiscard]] std::string sample_section(const RunRecord& run, ImageEmbedder& embedder);
 [[nodiscard]] std::string incident_section(const RunRecord& run);
 [[nodiscard]] std::string model_section(const RunRecord& run);
 [[nodiscard]] std::string configuration_section(const RunRecord& run);
@@ -24,6 +31,10 @@ namespace tributary::app {
 [[nodiscard]] std::string chart_card(const std::string& id, const std::string& title,
                                      const std::string& unit, bool wide = false,
                                      const std::string& note = "");
+
+/// The first pictures of a question or sample, side by side; empty without one.
+[[nodiscard]] std::string picture_strip(const std::vector<std::string>& images,
+                                        ImageEmbedder& embedder);
 
 /// A box that says which file is missing and what it would show here.
 [[nodiscard]] std::string missing_box(const std::string& file, const std::string& content);

@@ -31,10 +31,17 @@ MeasuredSteps measure(const RunRecord& run) {
 
 std::string write_report(const RunRecord& run, const ReportLimits& limits,
                          const RunPrediction* prediction, const RunComparison* comparison) {
-  std::vector<PageLink> links{
-      {"accuracy", "Accuracy"},           {"learning", "Learning"},      {"speed", "Speed"},
-      {"predictions", "Predictions"},     {"incidents", "Incidents"},    {"model", "Model"},
-      {"configuration", "Configuration"}, {"environment", "Environment"}};
+  std::vector<PageLink> links{{"accuracy", "Accuracy"},
+                              {"learning", "Learning"},
+                              {"speed", "Speed"},
+                              {"predictions", "Predictions"},
+                              {"answers", "Answers"},
+                              {"data", "Data"},
+                              {"samples", "Samples"},
+                              {"incidents", "Incidents"},
+                              {"model", "Model"},
+                              {"configuration", "Configuration"},
+                              {"environment", "Environment"}};
   if (comparison != nullptr) links.insert(links.begin(), {"against", "Against"});
   std::string page = open_page(run.name, links);
   page += header_section(run);
@@ -49,17 +56,28 @@ std::string write_report(const RunRecord& run, const ReportLimits& limits,
     page += prediction_table(prediction->predicted, measure(run)) +
             trace_sections(prediction->predicted,
                            prediction->measured ? &*prediction->measured : nullptr);
-  page += prediction_section(run, limits);
+  ImageEmbedder embedder(run.directory, limits.image_bytes);
+  page += prediction_section(run, limits, embedder);
+  page += answer_section(run, limits, embedder);
+  page += data_section(run);
+  page += sample_section(run, embedder);
   page += incident_section(run);
   page += model_section(run);
   page += configuration_section(run);
   page += environment_section(run);
   Json data = chart_data(run, limits.chart_points);
   if (comparison != nullptr) data["against"] = loss_curves(run, *comparison, limits.chart_points);
-  return page +
-         close_page(str("Written by <code>tributary report</code> from ", html(run.directory), "."),
-                    str("<dialog></dialog>\n<script type=\"application/json\" id=\"run-data\">",
-                        script_json(data), "</script>\n<script>\n", kPageScript, "</script>\n"));
+  std::string scripts = str("<dialog></dialog>\n<script type=\"application/json\" id=\"run-data\">",
+                            script_json(data), "</script>\n<script>\n", kPageScript, "</script>\n");
+  std::string footer =
+      str("Written by <code>tributary report</code> from ", html(run.directory), ".");
+  if (limits.reload_seconds > 0) {
+    const std::string seconds = show_number(limits.reload_seconds);
+    scripts += str("<script data-seconds=\"", seconds, "\">\n", kLiveScript, "</script>\n");
+    footer +=
+        str(" While the run goes on it is written anew, and loads itself every ", seconds, " s.");
+  }
+  return page + close_page(footer, scripts);
 }
 
 std::string write_trace_report(const config::Trace& trace, const std::string& name) {

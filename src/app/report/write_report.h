@@ -14,6 +14,7 @@ struct ReportLimits {
   std::size_t examples_per_source = 8;
   std::size_t image_bytes = std::size_t{24} << 20;  // of the whole page, in base64
   std::size_t chart_points = 1500;                  // for one curve
+  double reload_seconds = 0;                        // the page loads itself anew; 0: it does not
 };
 
 /// The simulated trace of a run, and the trace that the run itself recorded, if any.

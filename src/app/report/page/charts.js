@@ -97,7 +97,8 @@
   // ---- one chart -------------------------------------------------------------------------------
   // spec: id, format, stacked, zero (axis from 0), top (axis up to), log (offer it), smooth,
   //       window (of the running mean; default: 1/40 of the run), perPoint (steps of a point),
-  //       series [{name, values, x (default: the steps), points (draw dots)}]
+  //       series [{name, values, x (default: the steps), points (draw dots), quiet (no name of its
+  //       own: it goes with the series of its name)}]
   class Chart {
     constructor(spec) {
       this.spec = spec;
@@ -135,13 +136,15 @@
     }
 
     addLegend() {
-      if (this.series.length < 2) return;
+      const named = this.series.filter((each) => !each.quiet);
+      if (named.length < 2) return;
       const legend = make('div', {class: 'legend'});
-      for (const each of this.series) {
+      for (const each of named) {
         const mark = make('i', {style: `background:${each.dashed ? `repeating-linear-gradient(90deg, ${each.color} 0 4px, transparent 4px 7px)` : each.color}`});
         const button = make('button', {'aria-pressed': 'true'}, mark, each.name);
         button.addEventListener('click', () => {
           each.on = !each.on;
+          for (const other of this.series) if (other.quiet && other.name === each.name) other.on = each.on;
           button.setAttribute('aria-pressed', String(each.on));
           this.render();
         });
@@ -280,7 +283,7 @@
       const rows = [];
       let total = 0;
       for (const each of shown) {
-        if (!each.points && (step < each.x[0] || step > each.x[each.x.length - 1])) continue;
+        if (each.quiet || !each.points && (step < each.x[0] || step > each.x[each.x.length - 1])) continue;
         const value = this.line(each)[nearest(each.x, step)];
         if (!isNumber(value)) continue;
         total += value;
@@ -309,7 +312,17 @@
     Object.entries(held.accuracy).sort(([a], [b]) => (b === 'overall') - (a === 'overall')).map(([name, values], i) => (
       {name, x: held.step, values, points: true, strong: name === 'overall', color: name === 'overall' ? 'var(--ink)' : color(i - 1)}))});
   build({id: 'chart-learning-rate', format: 'number', zero: true, series: [{name: 'learning rate', values: data.learning_rate}]});
-  build({id: 'chart-gradient', format: 'number', zero: true, log: true, smooth: true, series: [{name: 'gradient norm', values: data.grad_norm, color: color(2)}]});
+  build({id: 'chart-gradient', format: 'number', zero: true, log: true, smooth: true, series: [
+    {name: 'all modules', values: data.grad_norm, color: 'var(--ink)', strong: true},
+    // Of one module both curves are the same.
+    ...(data.grad_norm_by_module.length > 1 ? data.grad_norm_by_module : []).map((each, i) => ({...each, color: color(i)}))]});
+  build({id: 'chart-update', format: 'number', zero: true, log: true, smooth: true, perPoint: data.updates.steps_per_point,
+    window: data.updates.step.length / 40, series: data.updates.modules.map((each, i) => ({...each, x: data.updates.step, color: color(i)}))});
+  const drawn = data.drawn;
+  build({id: 'chart-drawn', format: 'percent', zero: true, series: drawn.shares.flatMap((each, i) => [
+    {...each, color: color(i)},
+    {name: each.name, values: data.step.map(() => each.asked), color: color(i), dashed: true, quiet: true}])});
+  build({id: 'chart-targets', format: 'number', stacked: true, zero: true, series: drawn.targets.map((each, i) => ({...each, color: color(i)}))});
   build({id: 'chart-throughput', format: 'number', zero: true, smooth: true, series: [{name: 'tokens/s', values: data.tokens_per_second, color: color(5)}]});
   build({id: 'chart-phases', format: 'seconds', stacked: true, zero: true, series:
     data.seconds.map((each, i) => ({...each, color: color([6, 0, 1, 2, 7, 3, 4, 5][i % 8])}))});
