@@ -18,6 +18,8 @@ const std::vector<Command>& all_commands() {
        declare_doctor},
       {"report", Purpose::kLook, "Draw a run as one HTML file that needs nothing else",
        declare_report},
+      {"metrics export", Purpose::kLook, "Write a run's figures as W&B and MLflow import them",
+       declare_metrics_export},
       {"generate", Purpose::kLook,
        "Answer a prompt about images, by a model or by the newest state of a run",
        declare_generate},

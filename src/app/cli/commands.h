@@ -20,6 +20,7 @@ Run declare_evaluate(Verb& verb);
 Run declare_forward(Verb& verb);
 Run declare_generate(Verb& verb);
 Run declare_launch(Verb& verb);
+Run declare_metrics_export(Verb& verb);
 Run declare_pack(Verb& verb);
 Run declare_plan(Verb& verb);
 Run declare_predict(Verb& verb);

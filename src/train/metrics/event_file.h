@@ -11,8 +11,7 @@ namespace tributary::train {
 
 /// Writes scalars and texts that TensorBoard shows. Every record is flushed, so a viewer sees it.
 ///
-/// source: TFRecord framing and the messages Event, Summary and Tensor of TensorFlow, written by
-///         hand: a protobuf library beside libtorch's own clashes
+/// source: TFRecord framing and the messages Event, Summary and Tensor of TensorFlow
 class EventFile {
  public:
   /// Makes `events.out.tfevents.<seconds>.<host>.<process>` in the directory, which it makes too.
