@@ -1,6 +1,9 @@
 #include "config/recompute.h"
 
 #include <algorithm>
+#include <charconv>
+
+#include "core/text.h"
 
 namespace tributary::config {
 namespace {
@@ -9,19 +12,36 @@ constexpr std::string_view kMlp = ".mlp";
 
 }  // namespace
 
+std::int64_t count_every(std::int64_t every, std::int64_t first, std::int64_t layers) {
+  const auto below = [&](std::int64_t number) { return (number + every - 1) / every; };
+  return below(first + layers) - below(first);
+}
+
 std::string word_of(const ModuleRecompute& item) {
-  return item.level == RecomputePlan::kSelective ? item.module + std::string(kMlp) : item.module;
+  return str(item.module, item.level == RecomputePlan::kSelective ? kMlp : "",
+             item.every == 1 ? "" : str("/", item.every));
 }
 
-ModuleRecompute recompute_of_word(std::string_view word) {
-  if (!word.ends_with(kMlp)) return {std::string(word), RecomputePlan::kFull};
-  word.remove_suffix(kMlp.size());
-  return {std::string(word), RecomputePlan::kSelective};
+std::optional<ModuleRecompute> recompute_of_word(std::string_view word) {
+  ModuleRecompute item;
+  if (const std::size_t slash = word.find('/'); slash != std::string_view::npos) {
+    const char* end = word.data() + word.size();
+    const auto [stopped, failure] = std::from_chars(word.data() + slash + 1, end, item.every);
+    const bool is_number = failure == std::errc{} && stopped == end;
+    if (!is_number || item.every < 2 || item.every > kMostEvery) return std::nullopt;
+    word = word.substr(0, slash);
+  }
+  if (word.ends_with(kMlp)) {
+    item.level = RecomputePlan::kSelective;
+    word.remove_suffix(kMlp.size());
+  }
+  item.module = word;
+  return item;
 }
 
-RecomputePlan level_of(std::span<const ModuleRecompute> items, std::string_view module) {
+ModuleRecompute recompute_of(std::span<const ModuleRecompute> items, std::string_view module) {
   const auto item = std::ranges::find(items, module, &ModuleRecompute::module);
-  return item == items.end() ? RecomputePlan::kNone : item->level;
+  return item == items.end() ? ModuleRecompute{std::string(module), RecomputePlan::kNone} : *item;
 }
 
 std::vector<ModuleRecompute> run_again(std::span<const ModuleRecompute> items,

@@ -60,6 +60,11 @@ struct LayerCost {
   std::int64_t tp_all_reduces = 0;  // in forward; the same number in the input gradient
   bool outside_grid = false;        // beyond the measured profile
 
+  /// Bytes kept for backward at a level of recompute.
+  [[nodiscard]] Bytes kept(config::RecomputePlan level) const {
+    if (level == config::RecomputePlan::kNone) return activation;
+    return level == config::RecomputePlan::kFull ? activation_recomputed : activation_selective;
+  }
   LayerCost& operator+=(const LayerCost& other);
   friend bool operator==(const LayerCost&, const LayerCost&) = default;
 };

@@ -20,11 +20,10 @@ Nanoseconds reduction_time(const CostSource& costs, std::int64_t devices_per_nod
 ModuleCost cost_of_layer(const CostSource& costs, std::int64_t devices_per_node,
                          const std::string& module, const config::LayerShape& shape,
                          const PassShape& pass, const ModuleExecution& execution,
-                         bool needs_input_grad) {
+                         RecomputePlan recompute, bool needs_input_grad) {
   const Training training{.trains = execution.trains, .needs_input_grad = needs_input_grad};
   const LayerCost layer = costs.layer(module, shape, pass, execution.placement, training);
   const bool is_block = shape.kind == LayerKind::kBlock;
-  const RecomputePlan recompute = is_block ? execution.recompute : RecomputePlan::kNone;
   const Nanoseconds reduction =
       reduction_time(costs, devices_per_node, layer, execution.placement.tp);
   ModuleCost cost = {
@@ -40,11 +39,7 @@ ModuleCost cost_of_layer(const CostSource& costs, std::int64_t devices_per_node,
   if (layer.input_gradient.count > 0) cost.backward += reduction;
   if (recompute == RecomputePlan::kFull) cost.backward += layer.recompute + reduction;
   if (recompute == RecomputePlan::kSelective) cost.backward += layer.recompute_selective;
-  if (is_block) {
-    cost.kept = recompute == RecomputePlan::kFull        ? layer.activation_recomputed
-                : recompute == RecomputePlan::kSelective ? layer.activation_selective
-                                                         : layer.activation;
-  }
+  if (is_block) cost.kept = layer.kept(recompute);
   cost.transient = layer.activation - cost.kept;
   return cost;
 }
@@ -79,18 +74,28 @@ ModuleCost operator*(const ModuleCost& cost, std::int64_t times) {
 ModuleCost module_cost(const CostSource& costs, std::int64_t devices_per_node,
                        const config::ModuleNode& node, const PassShape& pass,
                        const ModuleExecution& execution) {
-  const auto cost_of = [&](const config::LayerShape& shape, bool needs_input_grad) {
-    return cost_of_layer(costs, devices_per_node, node.name, shape, pass, execution,
-                         needs_input_grad);
-  };
   ModuleCost sum;
   bool needs_input_grad = execution.upstream_trains;
-  for (const config::LayerRun& run : node.layers) {
-    if (run.layers == 0) continue;
-    sum += cost_of(run.shape, needs_input_grad);
-    // In a run, all layers after the first are alike.
+  const auto add = [&](const config::LayerShape& shape, RecomputePlan recompute,
+                       std::int64_t layers) {
+    if (layers == 0) return;
+    const auto cost = [&] {
+      return cost_of_layer(costs, devices_per_node, node.name, shape, pass, execution, recompute,
+                           needs_input_grad);
+    };
+    sum += cost();
+    // All layers after the first are alike.
     needs_input_grad = needs_input_grad || execution.trains;
-    if (run.layers > 1) sum += cost_of(run.shape, needs_input_grad) * (run.layers - 1);
+    if (layers > 1) sum += cost() * (layers - 1);
+  };
+  std::int64_t block = 0;
+  for (const config::LayerRun& run : node.layers) {
+    const bool is_block = run.shape.kind == LayerKind::kBlock;
+    const std::int64_t again =
+        is_block ? config::count_every(execution.recompute_every, block, run.layers) : 0;
+    add(run.shape, execution.recompute, again);
+    add(run.shape, RecomputePlan::kNone, run.layers - again);
+    if (is_block) block += run.layers;
   }
   return sum;
 }

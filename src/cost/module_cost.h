@@ -11,6 +11,7 @@ namespace tributary::cost {
 struct ModuleExecution {
   LayerPlacement placement = {};
   config::RecomputePlan recompute = config::RecomputePlan::kFull;  // of blocks
+  std::int64_t recompute_every = 1;                                // whose number it divides
   bool trains = true;
   bool upstream_trains = false;  // something in front of the module trains
 };

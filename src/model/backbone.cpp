@@ -161,7 +161,7 @@ at::Tensor Backbone::forward(int stage, const at::Tensor& hidden, const at::Tens
   for (std::size_t i = first; i < end; ++i) {
     const DecoderLayer& layer = layers_[i];
     stream.hidden = parallel::run_layer(
-        *layer_units_[i], keep_, stream.hidden,
+        *layer_units_[i], layer.keep(), stream.hidden,
         [&layer, context](const at::Tensor& input) { return layer(input, *context); });
     add_level(stream);
   }
@@ -192,9 +192,9 @@ void Backbone::add_level(Stream& stream) {
   stream.levels.erase(stream.levels.begin());
 }
 
-void Backbone::set_keep(parallel::Keep keep) {
-  keep_ = keep;
-  for (DecoderLayer& layer : layers_) layer.set_keep(keep);
+void Backbone::set_keep(parallel::LayerKeep keep) {
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    layers_[i].set_keep(keep.of(static_cast<std::int64_t>(i)));
 }
 
 at::Tensor Backbone::prefill(int stage, const at::Tensor& hidden, const at::Tensor& position_ids,

@@ -64,7 +64,7 @@ class Backbone {
   /// shape: hidden [samples, width] of the newest tokens -> returns [samples, width]
   [[nodiscard]] at::Tensor decode(int stage, const at::Tensor& hidden, KvCache& cache) const;
 
-  void set_keep(parallel::Keep keep);
+  void set_keep(parallel::LayerKeep keep);
 
   /// The width of what a stage takes. Level k of features is added behind layer k; until then it
   /// lies beside the hidden states.
@@ -97,7 +97,6 @@ class Backbone {
       const parallel::TokenSplit& split) const;
 
   config::BackboneConfig config_;
-  parallel::Keep keep_ = parallel::Keep::kActivations;
   std::optional<parallel::Embedding> embedding_;
   parallel::Unit* embedding_unit_ = nullptr;
   std::vector<parallel::Unit*> layer_units_;

@@ -29,7 +29,8 @@ class DecoderLayer {
 
   /// shape: hidden [tokens that this rank keeps, width] -> returns the same
   [[nodiscard]] at::Tensor operator()(const at::Tensor& hidden, const PackContext& context) const;
-  /// Sets what its body keeps for backward: only the activations of attention, or all.
+  /// What it keeps for backward.
+  [[nodiscard]] parallel::Keep keep() const { return keep_; }
   void set_keep(parallel::Keep keep) { keep_ = keep; }
 
   struct LocalHeads {

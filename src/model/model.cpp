@@ -21,6 +21,18 @@ Features features_of(const PackedBatch& batch, bool tokens_are_whole) {
   return batch.encode_apart ? batch.encode_apart(tokens_are_whole) : Features{};
 }
 
+parallel::Keep keep_at(config::RecomputePlan level) {
+  switch (level) {
+    case config::RecomputePlan::kNone:
+      return parallel::Keep::kActivations;
+    case config::RecomputePlan::kSelective:
+      return parallel::Keep::kAttention;
+    case config::RecomputePlan::kFull:
+      break;
+  }
+  return parallel::Keep::kInput;
+}
+
 [[noreturn]] void raise_no_encoder(const std::string& module) {
   TRIB_RAISE(Fault::kBug, .what = "model: family has no encoder of this name", .found = module);
 }
@@ -110,16 +122,10 @@ at::Tensor Model::decode(const at::Tensor& token_ids, KvCache& cache) {
 void Model::set_recompute(std::span<const config::ModuleRecompute> recompute,
                           std::span<const std::string> offload) {
   set_keep([&](std::string_view module) {
-    if (std::ranges::find(offload, module) != offload.end()) return parallel::Keep::kInputOnHost;
-    switch (config::level_of(recompute, module)) {
-      case config::RecomputePlan::kNone:
-        return parallel::Keep::kActivations;
-      case config::RecomputePlan::kSelective:
-        return parallel::Keep::kAttention;
-      case config::RecomputePlan::kFull:
-        break;
-    }
-    return parallel::Keep::kInput;
+    if (std::ranges::find(offload, module) != offload.end())
+      return parallel::LayerKeep{parallel::Keep::kInputOnHost};
+    const config::ModuleRecompute again = config::recompute_of(recompute, module);
+    return parallel::LayerKeep{keep_at(again.level), again.every};
   });
 }
 

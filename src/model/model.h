@@ -142,8 +142,7 @@ class Model {
   [[nodiscard]] at::Tensor decode(const at::Tensor& token_ids, KvCache& cache);
 
   /// Says what the layers of a module keep for backward.
-  using KeepOf = std::function<parallel::Keep(std::string_view module)>;
-  virtual void set_keep(const KeepOf& keep_of) = 0;
+  virtual void set_keep(const parallel::KeepOf& keep_of) = 0;
   /// `offload` lists modules whose layers run again from inputs kept in host memory.
   void set_recompute(std::span<const config::ModuleRecompute> recompute,
                      std::span<const std::string> offload = {});

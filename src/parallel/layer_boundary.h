@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <string_view>
 
 #include <ATen/core/Tensor.h>
 
@@ -11,6 +13,20 @@ namespace tributary::parallel {
 /// What a layer keeps for backward: all activations; those of its attention, while the rest is
 /// computed again; only its input; only its input, in host memory.
 enum class Keep { kActivations, kAttention, kInput, kInputOnHost };
+
+/// What the layers of a module keep: `keep` those whose number in the module `every` divides, all
+/// activations the others.
+struct LayerKeep {
+  Keep keep = Keep::kActivations;
+  std::int64_t every = 1;
+
+  [[nodiscard]] Keep of(std::int64_t layer) const {
+    return layer % every == 0 ? keep : Keep::kActivations;
+  }
+};
+
+/// What the layers of each module keep.
+using KeepOf = std::function<LayerKeep(std::string_view module)>;
 
 /// The body of one layer: hidden states in, hidden states out. Whatever else it reads is captured,
 /// stays alive with it and has no gradient.

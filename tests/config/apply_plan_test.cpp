@@ -137,6 +137,7 @@ TEST(ApplyPlan, GivesBackTheRunThatAPlanWasMadeOf) {
   const std::vector<RoundTrip> runs{
       {{}, 2, ""},
       {{"parallel.pp=2", "parallel.tp=2", "model.freeze=[vision]"}, 8, ""},
+      {{"model.recompute=[vision/2,backbone.mlp/3]"}, 2, ""},
       {{"parallel.pp=3", "parallel.vision_stages=1"}, 6, "0-1"},
       {{separate, "parallel.vision.dp_shard=3", "model.recompute=[vision.mlp]"}, 5, "2-4"},
       {{separate, "parallel.vision.tp=3", "parallel.pp=2", "parallel.schedule=zb_v"}, 5, "2-4"},

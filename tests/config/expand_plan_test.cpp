@@ -28,10 +28,12 @@ TEST(ExpandPlan, KeepsTheRecomputeOfEachModule) {
   model.backbone.layers = 7;
   model.vision.emplace();
   RunConfig run = run_of_model();
-  run.model.recompute = {{"vision"}, {"backbone", RecomputePlan::kSelective}};
+  run.model.recompute = {{"vision"}, {"backbone", RecomputePlan::kSelective, 3}};
   const Plan plan = expand_plan({.dp_shard = 2}, {}, run, model);
   EXPECT_EQ(plan.find("vision")->recompute, RecomputePlan::kFull);
   EXPECT_EQ(plan.find("backbone")->recompute, RecomputePlan::kSelective);
+  EXPECT_EQ(plan.find("vision")->recompute_every, 1);
+  EXPECT_EQ(plan.find("backbone")->recompute_every, 3);
 }
 
 TEST(ExpandPlan, PutsTheEncoderIntoTheFirstStage) {

@@ -277,6 +277,9 @@ INSTANTIATE_TEST_SUITE_P(
                 {"nothing is left to train"}},
         BadText{"model: {path: m, recompute: [vision, vision]}", {"module is listed twice"}},
         BadText{"model: {path: m, recompute: [vision, vision.mlp]}", {"recomputed in two ways"}},
+        BadText{"model: {path: m, recompute: [vision, vision/2]}", {"recomputed in two ways"}},
+        BadText{"model: {path: m, recompute: [projector/2]}",
+                {"no layers of which every nth could run again", "projector/2"}},
         BadText{"model: {path: m, recompute: [vision], offload: [vision]}",
                 {"recomputed in two ways"}},
         BadText{kMinimalRun + "run: {dir: models/tiny}\n", {"run writes into the model it reads"}},
@@ -285,6 +288,20 @@ INSTANTIATE_TEST_SUITE_P(
                 {"validation has no held-out samples"}},
         BadText{kMinimalRun + "optimizer: {groups: [{match: a}, {match: a}]}\n",
                 {"group can never match", "optimizer.groups.1.match"}}));
+
+TEST(ReadRunConfig, ReadsRecomputeOfEveryNthLayer) {
+  const auto recompute = [](const std::string& words) {
+    return parse(kMinimalRun, {"model.recompute=" + words}).model.recompute;
+  };
+  EXPECT_THAT(recompute("[vision/2, backbone.mlp/16]"),
+              ElementsAre(ModuleRecompute{"vision", RecomputePlan::kFull, 2},
+                          ModuleRecompute{"backbone", RecomputePlan::kSelective, 16}));
+  for (const char* word : {"backbone/1", "backbone/-2", "backbone/2x", "backbone/", "backbone/2000",
+                           "backbone/2.mlp", "head/2", "/2"})
+    EXPECT_THAT([&] { (void)recompute(str("[", word, "]")); },
+                ThrowsMessage<Error>(HasSubstr("with /n behind it, n from 2 to 1024")))
+        << word;
+}
 
 TEST(ReadRunConfig, AcceptsBfloat16OnCuda) {
   EXPECT_EQ(parse(kMinimalRun, {"model.dtype=bfloat16", "run.device=cuda:1"}).model.dtype,

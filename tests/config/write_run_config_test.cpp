@@ -105,8 +105,10 @@ RunConfig random_config(std::mt19937_64& random) {
     if (module.placement != Placement::kInline) config.parallel.vision_stages = 0;
     if (below(2) == 1) module.dp_shard = {0};
   }
-  if (config.model.recompute.front().module == config.model.offload.front())
-    config.model.offload.clear();
+  ModuleRecompute& recompute = config.model.recompute.front();
+  if (!recompute.module.ends_with("projector"))
+    recompute.every = 1 + static_cast<std::int64_t>(below(9));
+  if (recompute.module == config.model.offload.front()) config.model.offload.clear();
   config.batch.microbatches = 0;
   if (config.batch.packing == Packing::kLevel) {
     config.batch.microbatches = 7;

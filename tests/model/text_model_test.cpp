@@ -91,9 +91,11 @@ TEST_P(TextModel, GivesBitEqualGradientsWhenLayersRunAgain) {
   };
   const at::Tensor kept = gradients();
   for (const auto level : {config::RecomputePlan::kFull, config::RecomputePlan::kSelective}) {
-    const std::vector<config::ModuleRecompute> recompute{{"backbone", level}};
-    model->set_recompute(recompute);
-    EXPECT_TRUE(at::equal(kept, gradients())) << word_of(recompute.front());
+    for (const std::int64_t every : {1, 2}) {
+      const std::vector<config::ModuleRecompute> recompute{{"backbone", level, every}};
+      model->set_recompute(recompute);
+      EXPECT_TRUE(at::equal(kept, gradients())) << word_of(recompute.front());
+    }
   }
   model->set_recompute({}, std::vector<std::string>{"backbone"});
   EXPECT_TRUE(at::equal(kept, gradients()));

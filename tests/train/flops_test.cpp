@@ -121,7 +121,9 @@ TEST(CountTraining, CountsRecomputeAsHardwareWorkAlone) {
        .outside_layers = 7,
        .mlp = 200000,
        .attention = 8000000,
-       .is_causal = true}};
+       .is_causal = true,
+       .layers = 5}};
+  using config::RecomputePlan::kFull;
   using config::RecomputePlan::kSelective;
   const auto added = [&](std::vector<std::string> frozen,
                          const std::vector<config::ModuleRecompute>& recomputed) {
@@ -137,6 +139,8 @@ TEST(CountTraining, CountsRecomputeAsHardwareWorkAlone) {
   EXPECT_DOUBLE_EQ(added({}, {{"backbone"}}), 300000 + 4000000) << "nor is the head";
   EXPECT_DOUBLE_EQ(added({}, {{"vision"}, {"projector"}, {"backbone"}}), 1099 + 20000 + 4300000);
   EXPECT_DOUBLE_EQ(added({}, {{"vision", kSelective}, {"backbone", kSelective}}), 600 + 200000);
+  EXPECT_DOUBLE_EQ(added({}, {{"backbone", kFull, 2}}), 3 * 4300000 / 5.0) << "layers 0, 2 and 4";
+  EXPECT_DOUBLE_EQ(added({}, {{"backbone", kSelective, 3}}), 2 * 200000 / 5.0);
   EXPECT_DOUBLE_EQ(added({"vision"}, {{"vision"}}), 0) << "no backward, nothing to run again for";
   EXPECT_DOUBLE_EQ(added({"backbone"}, {{"backbone"}}), 4300000) << "its input gradient needs it";
 }

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "tests/model/tiny_text_model.h"
 #include "tests/train/tiny_samples.h"
+#include "train/profile/live_bytes.h"
 
 namespace tributary::train {
 namespace {
@@ -108,6 +109,26 @@ TEST(AccumulateGradients, GivesTheSameGradientsWithRecompute) {
   for (const auto* model : {&kept, &run_again})
     (void)accumulate_gradients(**model, samples, cut_into(2, samples.size()), {.sources = 2});
   EXPECT_TRUE(at::equal(model::all_gradients(*kept), model::all_gradients(*run_again)));
+}
+
+TEST(AccumulateGradients, KeepsActivationsOfTheLayersThatDoNotRunAgain) {
+  config::ModelConfig config = model::tiny_config(config::ModelFamily::kQwen3);
+  config.backbone.layers = 5;
+  const auto model = model::make_random_model(config);
+  const model::PackedBatch batch = model::random_pack({5, 17, 8}, 61);
+  const auto kept = [&](const std::vector<config::ModuleRecompute>& recompute) {
+    model->set_recompute(recompute);
+    const LiveBytes live;
+    const at::Tensor hidden = model->forward(batch);
+    return live.now();
+  };
+  for (const auto level : {config::RecomputePlan::kFull, config::RecomputePlan::kSelective}) {
+    const std::int64_t none = kept({});
+    const std::int64_t saved = (none - kept({{"backbone", level}})) / 5;  // of a layer
+    EXPECT_GT(saved, 0);
+    EXPECT_EQ(none - kept({{"backbone", level, 2}}), 3 * saved) << "layers 0, 2 and 4";
+    EXPECT_EQ(none - kept({{"backbone", level, 4}}), 2 * saved) << "layers 0 and 4";
+  }
 }
 
 TEST(AccumulateGradients, GivesAFrozenModuleNoGradientBuffer) {

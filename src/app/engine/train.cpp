@@ -41,18 +41,13 @@ Bytes logits_of(const config::LayerShape& head, double tokens, std::int64_t tp) 
   return {static_cast<std::int64_t>(3 * sizeof(float) * most)};
 }
 
+/// Bytes that equal layers from number `first` on keep for backward.
 Bytes kept_of(const cost::LayerCost& cost, const config::ModelSection& section,
-              const std::string& module) {
+              const std::string& module, std::int64_t first, std::int64_t layers) {
   if (lists(section.offload, module)) return {};
-  switch (config::level_of(section.recompute, module)) {
-    case config::RecomputePlan::kNone:
-      return cost.activation;
-    case config::RecomputePlan::kSelective:
-      return cost.activation_selective;
-    case config::RecomputePlan::kFull:
-      break;
-  }
-  return cost.activation_recomputed;
+  const config::ModuleRecompute repeats = config::recompute_of(section.recompute, module);
+  const std::int64_t again = config::count_every(repeats.every, first, layers);
+  return cost.kept(repeats.level) * again + cost.activation * (layers - again);
 }
 
 /// Estimates the bytes that a rank keeps for the backward pass of one full microbatch, by the
@@ -80,6 +75,7 @@ Bytes estimate_activations(const config::RunConfig& config, const config::MeshSh
     const bool is_projector = known != nullptr && known->role == config::ModuleRole::kProjector;
     const bool goes_back = trains(node.name) || ((is_backbone || is_projector) && encoder_trains);
     if (!goes_back) continue;
+    std::int64_t first = 0;
     for (const config::LayerRun& run : node.layers) {
       if (run.shape.kind == config::LayerKind::kHead) {
         kept += logits_of(run.shape, tokens, mesh.tp);
@@ -88,7 +84,8 @@ Bytes estimate_activations(const config::RunConfig& config, const config::MeshSh
       const cost::LayerCost cost =
           cost::layer_cost(device, run.shape, {.tokens = is_backbone ? tokens : patches}, placement,
                            {.trains = trains(node.name), .needs_input_grad = true});
-      kept += kept_of(cost, config.model, node.name) * run.layers;
+      kept += kept_of(cost, config.model, node.name, first, run.layers);
+      if (run.shape.kind == config::LayerKind::kBlock) first += run.layers;
     }
   }
   return kept;

@@ -43,6 +43,7 @@ ModuleWork& ModuleWork::operator+=(const ModuleWork& other) {
   outside_layers += other.outside_layers;
   mlp += other.mlp;
   attention += other.attention;
+  layers = std::max(layers, other.layers);
   return *this;
 }
 
@@ -65,7 +66,8 @@ ModuleWork count_vision_work(const ModelConfig& model, const Grid& item) {
   return {.linear = 2 * rows * layers * (4 * width * width + mlp) + embedding,
           .outside_layers = embedding,
           .mlp = 2 * rows * layers * mlp,
-          .attention = 4 * width * as_double(item.time) * in_frame};
+          .attention = 4 * width * as_double(item.time) * in_frame,
+          .layers = vision.layers};
 }
 
 ModuleWork count_merger_work(const ModelConfig& model, const Grid& item) {
@@ -88,7 +90,8 @@ ModuleWork count_audio_work(const ModelConfig& model, const Grid& item) {
   return {.linear = 2 * positions * layers * (4 * width * width + mlp) + convolutions,
           .outside_layers = convolutions,
           .mlp = 2 * positions * layers * mlp,
-          .attention = 4 * width * layers * squared_chunks(audio, item)};
+          .attention = 4 * width * layers * squared_chunks(audio, item),
+          .layers = audio.layers};
 }
 
 ModuleWork count_audio_projector_work(const ModelConfig& model, const Grid& item) {
@@ -112,7 +115,8 @@ ModuleWork count_backbone_work(const ModelConfig& model, Tokens tokens, Tokens t
           .outside_layers = head,
           .mlp = 2 * rows * layers * mlp,
           .attention = 4 * rows * rows * heads_width * layers,
-          .is_causal = true};
+          .is_causal = true,
+          .layers = backbone.layers};
 }
 
 }  // namespace tributary::config

@@ -20,6 +20,7 @@ struct ModuleWork {
   double mlp = 0;             // likewise in MLPs
   double attention = 0;
   bool is_causal = false;
+  std::int64_t layers = 0;  // that share the work in layers; 0: not counted, as in a projector
 
   [[nodiscard]] double real_attention() const { return is_causal ? attention / 2 : attention; }
   /// Adds work of the same module.

@@ -69,7 +69,7 @@ void set_module(const ModulePlan& module, RunConfig& config) {
       std::ranges::find(config.model.freeze, module.name) == config.model.freeze.end())
     config.model.freeze.push_back(module.name);
   if (module.recompute != RecomputePlan::kNone)
-    config.model.recompute.push_back({module.name, module.recompute});
+    config.model.recompute.push_back({module.name, module.recompute, module.recompute_every});
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ class PlanCheck {
       if (!is_name(module.name))
         add("modules", "config: module has no proper name", escaped(module.name),
             "small letters, digits and _, beginning with a letter");
+      check_recompute(module);
       if (module.placement == Placement::kInline) {
         check_inline(module);
       } else {
@@ -69,6 +70,12 @@ class PlanCheck {
     if (has_own)
       add(key_of(module, "placement"), "config: inline module has a place of its own", "inline",
           "no ranks, mesh, stages and schedule: it runs inside the first backbone stage");
+  }
+
+  void check_recompute(const ModulePlan& module) {
+    if (module.recompute_every > 1 && module.recompute == RecomputePlan::kNone)
+      add(key_of(module, "recompute_every"), "config: module recomputes nothing",
+          str(module.recompute_every), "no such key, or recompute selective or full");
   }
 
   void check_ranks(const ModulePlan& module) {

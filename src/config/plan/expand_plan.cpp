@@ -53,8 +53,10 @@ std::vector<StageLayers> cut_layers(const MeshShape& mesh, const PipelineSection
 
 ModulePlan plan_module(const std::string& name, const RunConfig& run) {
   const bool frozen = has(run.model.freeze, name);
+  const ModuleRecompute again = recompute_of(run.model.recompute, name);
   return {.name = name,
-          .recompute = level_of(run.model.recompute, name),
+          .recompute = again.level,
+          .recompute_every = again.every,
           .offload = run.parallel.offload,
           .train = frozen ? TrainMode::kFrozen : TrainMode::kFull};
 }

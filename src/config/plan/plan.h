@@ -42,6 +42,7 @@ struct ModulePlan {
   std::vector<StageLayers> stages = {};  // [virtual stages]; empty: all layers on one
   PipelineOrder schedule = PipelineOrder::k1f1b;
   RecomputePlan recompute = RecomputePlan::kNone;
+  std::int64_t recompute_every = 1;  // of layers whose number in the module it divides
   Offload offload = Offload::kNone;
   TrainMode train = TrainMode::kFull;
   std::int64_t share_percent = 100;  // of the device's SMs; below 100 when sliced

@@ -26,6 +26,7 @@ OrderedJson write_module(const ModulePlan& module) {
   for (const StageLayers& stage : module.stages) json["stages"].push_back(write_stage(stage));
   if (module.placement != Placement::kInline) json["schedule"] = plan_name_of(module.schedule);
   json["recompute"] = plan_name_of(module.recompute);
+  if (module.recompute_every > 1) json["recompute_every"] = module.recompute_every;
   json["offload"] = plan_name_of(module.offload);
   json["train"] = plan_name_of(module.train);
   if (module.placement == Placement::kSliced) json["share_percent"] = module.share_percent;

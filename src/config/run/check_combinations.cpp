@@ -81,6 +81,12 @@ void check_unique(const std::vector<std::string>& names, const std::string& kind
                    .expected = str("each ", kind, " once")});
 }
 
+/// Whether a module has a list of layers; a projector has not.
+bool has_blocks(const std::string& module) {
+  const KnownModule* known = find_known_module(module);
+  return known != nullptr && known->role != ModuleRole::kProjector;
+}
+
 void check_model(const RunConfig& config, Checker& check) {
   const ModelSection& model = config.model;
   check.require(!(model.dtype == Dtype::kBfloat16 && config.run.device == "cpu"), "model.dtype",
@@ -100,12 +106,16 @@ void check_model(const RunConfig& config, Checker& check) {
   check_unique(words, "module", "model.recompute", check);
   check_unique(model.offload, "module", "model.offload", check);
   for (const ModuleRecompute& each : model.recompute) {
-    const bool twice = level_of(model.recompute, each.module) != each.level ||
+    const bool twice = recompute_of(model.recompute, each.module) != each ||
                        std::ranges::count(model.offload, each.module) > 0;
     check.require(!twice, "model.recompute",
                   {.what = "config: module is recomputed in two ways",
                    .found = word_of(each),
                    .expected = "a module, its .mlp, or model.offload, but one of them"});
+    check.require(each.every == 1 || has_blocks(each.module), "model.recompute",
+                  {.what = "config: module has no layers of which every nth could run again",
+                   .found = word_of(each),
+                   .expected = str(each.module, ", or a module with layers")});
   }
   const std::vector<std::string> modules = known_module_names();
   std::string all;

@@ -27,8 +27,14 @@ bool is_within(double number, const KeyRange& range) {
 }
 
 bool is_choice(const Key& key, const std::string& text) {
-  return key.choices.empty() ||
-         std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end();
+  if (key.choices.empty()) return true;
+  std::string choice = text;
+  if (key.takes_every) {
+    const auto item = recompute_of_word(text);
+    if (!item) return false;
+    choice = word_of({item->module, item->level});
+  }
+  return std::find(key.choices.begin(), key.choices.end(), choice) != key.choices.end();
 }
 
 /// The value of a key; null when the key does not allow the value of the node.

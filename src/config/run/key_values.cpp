@@ -93,7 +93,8 @@ std::string describe_allowed(const Key& key) {
     case KeyType::kText:
       return key.choices.empty() ? "a text" : str("one of ", join(key.choices));
     case KeyType::kTexts:
-      return str("a list, each one of ", join(key.choices));
+      return str("a list, each one of ", join(key.choices),
+                 key.takes_every ? str("; with /n behind it, n from 2 to ", kMostEvery) : "");
     case KeyType::kRanks:
       return "ascending ranks and ranges as 2-4,8, or nothing";
   }

@@ -200,7 +200,7 @@ struct Field {
     } else if constexpr (std::is_same_v<Type, std::vector<ModuleRecompute>>) {
       field.clear();
       for (const std::string& word : std::get<std::vector<std::string>>(value))
-        field.push_back(recompute_of_word(word));
+        field.push_back(recompute_of_word(word).value());
     } else if constexpr (std::is_same_v<Type, std::vector<std::int64_t>>) {
       field = parse_ranks(std::get<std::string>(value)).value_or(Type{});
     } else if constexpr (std::is_enum_v<Type>) {
@@ -244,9 +244,16 @@ Key key(Say say) {
   } else if constexpr (std::is_enum_v<Type>) {
     say.choices = names_of<Type>();
   }
-  return {std::move(say.path),    type,         std::move(say.unit),    say.range,
-          std::move(say.choices), say.required, std::move(say.meaning), Field<kPath...>::get,
-          Field<kPath...>::set};
+  return {.path = std::move(say.path),
+          .type = type,
+          .unit = std::move(say.unit),
+          .range = say.range,
+          .choices = std::move(say.choices),
+          .required = say.required,
+          .meaning = std::move(say.meaning),
+          .takes_every = std::is_same_v<Type, std::vector<ModuleRecompute>>,
+          .get = Field<kPath...>::get,
+          .set = Field<kPath...>::set};
 }
 
 }  // namespace tributary::config

@@ -104,7 +104,8 @@ std::vector<Key> first_keys() {
       key<&R::model, &ModelSection::recompute>(
           {.path = "model.recompute",
            .meaning = "Modules whose layers run forward again in the backward pass, to save "
-                      "memory; with `.mlp` just the MLPs of their layers.",
+                      "memory; with `.mlp` just the MLPs of their layers; with `/n` just layers 0, "
+                      "n, 2n and so on, while the others keep their activations.",
            .choices = recompute_words()}),
       key<&R::model, &ModelSection::offload>(
           {.path = "model.offload",

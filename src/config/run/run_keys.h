@@ -34,6 +34,7 @@ struct Key {
   std::vector<std::string> choices;  // of kText and kTexts; empty: any text
   bool required;
   std::string meaning;
+  bool takes_every;  // a choice may end with `/n`: of every nth layer
   std::function<KeyValue(const RunConfig& config, std::size_t item)> get;
   std::function<void(RunConfig& config, std::size_t item, const KeyValue& value)> set;
 };

@@ -151,28 +151,36 @@ class LayerPlacing {
                     bool is_inline) {
     bool upstream = upstream_trains_.at(of.name);
     const bool is_trained = trains(of.name);
-    const auto add = [&](std::size_t stage, const config::LayerShape& shape, std::int64_t layers) {
-      if (layers == 0) return;
-      PlacedRun run{
-          .module = of.name,
-          .shape = shape,
-          .layers = layers,
-          .is_backbone = of.name == "backbone",
-          .media = media_[of.name],
-          .trains = is_trained,
-          .needs_input_grad = upstream,
-          .needs_input_grad_after_first = upstream || is_trained,
-          .recompute = shape.kind == LayerKind::kBlock ? of.recompute : RecomputePlan::kNone};
+    const auto add = [&](std::size_t stage, const config::LayerShape& shape, std::int64_t layers,
+                         RecomputePlan recompute) {
+      if (layers <= 0) return;
+      PlacedRun run{.module = of.name,
+                    .shape = shape,
+                    .layers = layers,
+                    .is_backbone = of.name == "backbone",
+                    .media = media_[of.name],
+                    .trains = is_trained,
+                    .needs_input_grad = upstream,
+                    .needs_input_grad_after_first = upstream || is_trained,
+                    .recompute = recompute};
       upstream = run.needs_input_grad_after_first;
       std::vector<PlacedRun>& runs = stages[stage].runs;
       const auto alike = std::ranges::find_if(runs, [&](const PlacedRun& other) {
         return other.module == run.module && other.shape == run.shape &&
+               other.recompute == run.recompute &&
                other.needs_input_grad_after_first == run.needs_input_grad;
       });
       if (alike == runs.end())
         runs.push_back(std::move(run));
       else
         alike->layers += layers;
+    };
+    const auto add_blocks = [&](std::size_t stage, const config::LayerShape& shape,
+                                std::int64_t begin, std::int64_t end) {
+      if (begin >= end) return;
+      const std::int64_t again = config::count_every(of.recompute_every, begin, end - begin);
+      add(stage, shape, again, of.recompute);
+      add(stage, shape, end - begin - again, RecomputePlan::kNone);
     };
     const std::int64_t blocks = blocks_of(node);
     std::int64_t planned = 0;
@@ -187,17 +195,18 @@ class LayerPlacing {
       if (run.shape.kind != LayerKind::kBlock) {
         after_blocks = after_blocks || (first > 0 && !is_before_blocks(run.shape.kind)) ||
                        run.shape.kind == LayerKind::kHead;
-        add(after_blocks && !is_inline ? stages.size() - 1 : 0, run.shape, run.layers);
+        add(after_blocks && !is_inline ? stages.size() - 1 : 0, run.shape, run.layers,
+            RecomputePlan::kNone);
         continue;
       }
       if (is_inline || of.stages.empty()) {
-        add(0, run.shape, run.layers);
+        add_blocks(0, run.shape, first, first + run.layers);
       } else {
         for (std::size_t stage = 0; stage < of.stages.size(); ++stage) {
           const config::StageLayers& layers = of.stages[stage];
           const std::int64_t begin = std::max(layers.first, first);
           const std::int64_t end = std::min(layers.first + layers.layers, first + run.layers);
-          add(stage, run.shape, std::max<std::int64_t>(0, end - begin));
+          add_blocks(stage, run.shape, begin, end);
         }
       }
       first += run.layers;

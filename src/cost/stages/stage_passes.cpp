@@ -115,20 +115,15 @@ struct Again {
 
 Again run_again(const PlacedRun& run, const LayerCost& cost, const InLine& in_line,
                 const StageRules& rules) {
-  switch (run.recompute) {
-    case RecomputePlan::kNone:
-      return {.kept = cost.activation};
-    case RecomputePlan::kSelective:
-      return {.compute = cost.recompute_selective,
-              .in_line =
-                  rules.execution.attention == AttentionCore::kFused ? in_line.mlp : Nanoseconds{},
-              .kept = cost.activation_selective};
-    case RecomputePlan::kFull:
-      return {.compute = cost.recompute,
-              .in_line = in_line.forward,
-              .kept = cost.activation_recomputed};
+  Again again{.kept = cost.kept(run.recompute)};
+  if (run.recompute == RecomputePlan::kFull) {
+    again.compute = cost.recompute;
+    again.in_line = in_line.forward;
+  } else if (run.recompute == RecomputePlan::kSelective) {
+    again.compute = cost.recompute_selective;
+    if (rules.execution.attention == AttentionCore::kFused) again.in_line = in_line.mlp;
   }
-  return {};
+  return again;
 }
 
 /// The exposed part of gathers and reductions around a sharded layer's passes. While a layer

@@ -68,7 +68,7 @@ class Encoder {
   [[nodiscard]] virtual Grid smallest_item() const = 0;
 
   /// Says what the layers of its modules keep for backward.
-  virtual void set_keep(const std::function<parallel::Keep(std::string_view module)>& keep_of) = 0;
+  virtual void set_keep(const parallel::KeepOf& keep_of) = 0;
 };
 
 }  // namespace tributary::model

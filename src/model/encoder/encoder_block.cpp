@@ -70,16 +70,15 @@ void EncoderBlock::declare_qkv(const BlockStyle& style, const std::string& prefi
     qk_norm_.emplace_back(unit_, prefix + name, heads, style.qk_epsilon);
 }
 
-at::Tensor EncoderBlock::run(const at::Tensor& hidden, parallel::Keep keep,
-                             const BlockContext& context, std::shared_ptr<const void> owner) const {
+at::Tensor EncoderBlock::run(const at::Tensor& hidden, const BlockContext& context,
+                             std::shared_ptr<const void> owner) const {
   const auto scaled = [this](std::size_t branch, const at::Tensor& x) {
     return scales_.empty() ? x : x * scales_[branch]->value;
   };
   return parallel::run_layer(
-      unit_, keep, hidden,
-      [this, keep, context, scaled, owner = std::move(owner)](const at::Tensor& x) {
+      unit_, keep_, hidden, [this, context, scaled, owner = std::move(owner)](const at::Tensor& x) {
         const at::Tensor attended = x + scaled(0, attend(norm1_(x), context));
-        return attended + scaled(1, run_mlp(attended, keep));
+        return attended + scaled(1, run_mlp(attended));
       });
 }
 
@@ -102,12 +101,17 @@ at::Tensor EncoderBlock::attend(const at::Tensor& x, const BlockContext& context
   return out_(attended.reshape({x.size(0), heads_ * head_width_}));
 }
 
-at::Tensor EncoderBlock::run_mlp(const at::Tensor& x, parallel::Keep keep) const {
-  return parallel::run_part(unit_, keep, x, [this](const at::Tensor& hidden) {
+at::Tensor EncoderBlock::run_mlp(const at::Tensor& x) const {
+  return parallel::run_part(unit_, keep_, x, [this](const at::Tensor& hidden) {
     const at::Tensor normalised = norm2_(hidden);
     return last_(gate_up_ ? ops::swiglu((*gate_up_)(normalised))
                           : ops::activate((*first_)(normalised), *activation_));
   });
+}
+
+void set_keep(std::span<const std::unique_ptr<EncoderBlock>> blocks, parallel::LayerKeep keep) {
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    blocks[i]->set_keep(keep.of(static_cast<std::int64_t>(i)));
 }
 
 }  // namespace tributary::model

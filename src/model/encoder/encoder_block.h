@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,9 +63,10 @@ class EncoderBlock {
   [[nodiscard]] int stage() const { return unit_.layout().virtual_stage; }
   /// shape: hidden [rows, width] -> returns the same. `owner` keeps what `context` refers to.
   /// dtype: that of the parameters; rotary angles in f32
-  [[nodiscard]] at::Tensor run(const at::Tensor& hidden, parallel::Keep keep,
-                               const BlockContext& context,
+  [[nodiscard]] at::Tensor run(const at::Tensor& hidden, const BlockContext& context,
                                std::shared_ptr<const void> owner) const;
+  /// Sets what it keeps for backward.
+  void set_keep(parallel::Keep keep) { keep_ = keep; }
 
  private:
   void declare_qkv(const BlockStyle& style, const std::string& prefix);
@@ -72,9 +74,10 @@ class EncoderBlock {
   /// shape: x [rows, width] -> returns [rows, 3 * heads, head_width]
   [[nodiscard]] at::Tensor project(const at::Tensor& x) const;
   [[nodiscard]] at::Tensor attend(const at::Tensor& x, const BlockContext& context) const;
-  [[nodiscard]] at::Tensor run_mlp(const at::Tensor& x, parallel::Keep keep) const;
+  [[nodiscard]] at::Tensor run_mlp(const at::Tensor& x) const;
 
   parallel::Unit& unit_;
+  parallel::Keep keep_ = parallel::Keep::kActivations;
   std::int64_t heads_;  // of this tp rank
   std::int64_t head_width_;
   std::optional<ops::Activation> activation_;
@@ -89,5 +92,8 @@ class EncoderBlock {
   parallel::Linear last_;
   std::vector<parallel::Parameter*> scales_;  // [width] of attention and MLP
 };
+
+/// Sets what the blocks of a tower keep for backward.
+void set_keep(std::span<const std::unique_ptr<EncoderBlock>> blocks, parallel::LayerKeep keep);
 
 }  // namespace tributary::model

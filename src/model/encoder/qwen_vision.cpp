@@ -140,9 +140,9 @@ QwenVision::QwenVision(const config::VisionConfig& config, const EncoderPlace& p
 
 QwenVision::~QwenVision() = default;
 
-void QwenVision::set_keep(const std::function<parallel::Keep(std::string_view module)>& keep_of) {
-  keep_tower_ = keep_of(kTower);
-  keep_merger_ = keep_of(kMerger);
+void QwenVision::set_keep(const parallel::KeepOf& keep_of) {
+  model::set_keep(blocks_, keep_of(kTower));
+  keep_merger_ = keep_of(kMerger).keep;
 }
 
 std::shared_ptr<const PatchLayout> QwenVision::layout_of(std::span<const Grid> grids,
@@ -208,7 +208,7 @@ at::Tensor QwenVision::run_tower(int stage, const at::Tensor& input, std::span<c
     if (block.stage() != stage) continue;
     const bool attends_frames = std::ranges::count(config_.full_attention_layers, i) > 0;
     levels.front() = block.run(
-        levels.front(), keep_tower_,
+        levels.front(),
         {.groups = attends_frames ? layout->frames : layout->windows, .rotary = &layout->rotary},
         layout);
     if (is_level(i)) levels.push_back(levels.front());

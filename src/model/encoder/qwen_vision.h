@@ -56,7 +56,7 @@ class QwenVision final : public Encoder {
     return item.patches() / (config_.merge * config_.merge);
   }
   [[nodiscard]] Grid smallest_item() const override { return {1, config_.merge, config_.merge}; }
-  void set_keep(const std::function<parallel::Keep(std::string_view module)>& keep_of) override;
+  void set_keep(const parallel::KeepOf& keep_of) override;
 
  private:
   class PatchEmbedding;
@@ -74,7 +74,6 @@ class QwenVision final : public Encoder {
   std::unique_ptr<PatchEmbedding> patch_embedding_;
   std::vector<std::unique_ptr<EncoderBlock>> blocks_;
   std::vector<std::unique_ptr<PatchMerger>> mergers_;  // of the last block, then of each level
-  parallel::Keep keep_tower_ = parallel::Keep::kActivations;
   parallel::Keep keep_merger_ = parallel::Keep::kActivations;
   std::vector<std::shared_ptr<const PatchLayout>> layouts_;  // of the latest grids; few
 };

@@ -123,9 +123,9 @@ TileVision::TileVision(const config::VisionConfig& config, const EncoderPlace& p
 
 TileVision::~TileVision() = default;
 
-void TileVision::set_keep(const std::function<parallel::Keep(std::string_view module)>& keep_of) {
-  keep_tower_ = keep_of(kTileTower);
-  keep_projector_ = keep_of(kTileProjector);
+void TileVision::set_keep(const parallel::KeepOf& keep_of) {
+  model::set_keep(blocks_, keep_of(kTileTower));
+  keep_projector_ = keep_of(kTileProjector).keep;
 }
 
 std::int64_t TileVision::input_width(int /*stage*/) const { return config_.width; }
@@ -165,7 +165,7 @@ at::Tensor TileVision::run_tower(int stage, const at::Tensor& input, std::span<c
   const auto groups = groups_of(count_tiles(items), input.device());
   at::Tensor hidden = stage == 0 ? embed_tiles(input, items) : input;
   for (const auto& block : blocks_)
-    if (block->stage() == stage) hidden = block->run(hidden, keep_tower_, {*groups}, groups);
+    if (block->stage() == stage) hidden = block->run(hidden, {*groups}, groups);
   return hidden;
 }
 

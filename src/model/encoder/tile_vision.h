@@ -69,7 +69,7 @@ class TileVision final : public Encoder {
   [[nodiscard]] Grid smallest_item() const override {
     return {1, config_.tile_side(), config_.tile_side()};
   }
-  void set_keep(const std::function<parallel::Keep(std::string_view module)>& keep_of) override;
+  void set_keep(const parallel::KeepOf& keep_of) override;
 
  private:
   class TileEmbedding;
@@ -89,7 +89,6 @@ class TileVision final : public Encoder {
   std::vector<std::unique_ptr<EncoderBlock>> blocks_;
   std::unique_ptr<PatchMerger> projector_;
   parallel::Parameter* newline_ = nullptr;  // [output_width]
-  parallel::Keep keep_tower_ = parallel::Keep::kActivations;
   parallel::Keep keep_projector_ = parallel::Keep::kActivations;
   std::shared_ptr<const ops::SampleGroups> groups_;  // of the latest pass
   at::Device groups_device_;

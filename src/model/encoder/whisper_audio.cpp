@@ -197,9 +197,11 @@ WhisperAudio::~WhisperAudio() = default;
 
 Grid WhisperAudio::smallest_item() const { return config_.grid_of(2 * kFramesOfPosition); }
 
-void WhisperAudio::set_keep(const std::function<parallel::Keep(std::string_view module)>& keep_of) {
-  keep_tower_ = keep_of(kSoundTower);
-  keep_projector_ = keep_of(projector_module_);
+void WhisperAudio::set_keep(const parallel::KeepOf& keep_of) {
+  const parallel::LayerKeep keep = keep_of(kSoundTower);
+  model::set_keep(blocks_, keep);
+  keep_norm_ = keep.of(config_.layers - 1);
+  keep_projector_ = keep_of(projector_module_).keep;
 }
 
 std::shared_ptr<const WhisperAudio::SoundLayout> WhisperAudio::layout_of(
@@ -221,7 +223,7 @@ at::Tensor WhisperAudio::embed_frames(const at::Tensor& rows,
 
 at::Tensor WhisperAudio::average_pairs(const at::Tensor& hidden,
                                        const std::shared_ptr<const SoundLayout>& layout) const {
-  return parallel::run_layer(*norm_unit_, keep_tower_, hidden, [this, layout](const at::Tensor& x) {
+  return parallel::run_layer(*norm_unit_, keep_norm_, hidden, [this, layout](const at::Tensor& x) {
     const at::Tensor pairs = layout->paired.defined() ? x.index_select(0, layout->paired) : x;
     return norm_(pairs.reshape({-1, 2, config_.width}).mean(1));
   });
@@ -234,8 +236,7 @@ at::Tensor WhisperAudio::run_tower(int stage, const at::Tensor& input,
   const at::AutoGradMode mode(at::GradMode::is_enabled() && convolutions_->unit().trainable());
   at::Tensor hidden = stage == 0 ? embed_frames(input, layout) : input;
   for (const auto& block : blocks_)
-    if (block->stage() == stage)
-      hidden = block->run(hidden, keep_tower_, {.groups = *layout->sounds}, layout);
+    if (block->stage() == stage) hidden = block->run(hidden, {.groups = *layout->sounds}, layout);
   const bool is_last = norm_unit_->layout().virtual_stage == stage;
   return is_last ? average_pairs(hidden, layout) : hidden;
 }

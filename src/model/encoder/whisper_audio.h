@@ -67,7 +67,7 @@ class WhisperAudio final : public Encoder {
     return features_of(item);
   }
   [[nodiscard]] Grid smallest_item() const override;
-  void set_keep(const std::function<parallel::Keep(std::string_view module)>& keep_of) override;
+  void set_keep(const parallel::KeepOf& keep_of) override;
 
  private:
   class Convolutions;
@@ -88,7 +88,7 @@ class WhisperAudio final : public Encoder {
   parallel::Unit* projector_unit_;
   parallel::Linear projector_;
   std::string projector_module_;
-  parallel::Keep keep_tower_ = parallel::Keep::kActivations;
+  parallel::Keep keep_norm_ = parallel::Keep::kActivations;
   parallel::Keep keep_projector_ = parallel::Keep::kActivations;
   std::shared_ptr<const SoundLayout> layout_;  // of the latest grids
 };

@@ -67,7 +67,7 @@ class MultimodalModel final : public Model {
     return backbone_.decode(stage, stage == 0 ? backbone_.embed(token_ids) : input, cache);
   }
 
-  void set_keep(const KeepOf& keep_of) override {
+  void set_keep(const parallel::KeepOf& keep_of) override {
     for (const EncoderPart& part : parts_) part.encoder->set_keep(keep_of);
     backbone_.set_keep(keep_of("backbone"));
   }

@@ -39,7 +39,9 @@ class TextModel final : public Model {
     return backbone_.decode(stage, stage == 0 ? backbone_.embed(token_ids) : input, cache);
   }
 
-  void set_keep(const KeepOf& keep_of) override { backbone_.set_keep(keep_of("backbone")); }
+  void set_keep(const parallel::KeepOf& keep_of) override {
+    backbone_.set_keep(keep_of("backbone"));
+  }
 
  private:
   static void require_text(const PackedBatch& batch) {

@@ -12,10 +12,17 @@ bool lists(std::span<const std::string> modules, const std::string& module) {
   return std::find(modules.begin(), modules.end(), module) != modules.end();
 }
 
+/// The share of a module's layers that run again; they count as equal.
+double share_run_again(const config::ModuleRecompute& again, std::int64_t layers) {
+  if (layers == 0) return 1;
+  return static_cast<double>(config::count_every(again.every, 0, layers)) /
+         static_cast<double>(layers);
+}
+
 /// Backward of weighted work: weight gradients where the module is trained, input gradients where
 /// the gradient flows on; of attention: the gradients of both operands or none.
 TrainFlops count_module(const config::ModuleWork& work, bool trained, bool flows,
-                        config::RecomputePlan level, const AdapterWork& adapters) {
+                        const config::ModuleRecompute& again, const AdapterWork& adapters) {
   const bool trains_weights = trained && !adapters.trains_alone;
   double linear = (1 + (trains_weights ? 1 : 0) + (flows ? 1 : 0)) * work.linear;
   if (const auto share = adapters.shares.find(work.module); share != adapters.shares.end())
@@ -25,9 +32,10 @@ TrainFlops count_module(const config::ModuleWork& work, bool trained, bool flows
                    .causal = linear + passes * work.real_attention()};
   train.hardware = train.causal;
   if (!flows) return train;
-  if (level == config::RecomputePlan::kFull)
-    train.hardware += work.linear - work.outside_layers + work.real_attention();
-  if (level == config::RecomputePlan::kSelective) train.hardware += work.mlp;
+  const double share = share_run_again(again, work.layers);
+  if (again.level == config::RecomputePlan::kFull)
+    train.hardware += share * (work.linear - work.outside_layers + work.real_attention());
+  if (again.level == config::RecomputePlan::kSelective) train.hardware += share * work.mlp;
   return train;
 }
 
@@ -77,8 +85,8 @@ std::vector<TrainFlops> count_training_of_modules(
     if (role == config::ModuleRole::kBackbone) flows = flows_before;
     flows = flows || is_trained;
     flows_before = flows_before || flows;
-    trained.push_back(
-        count_module(work, is_trained, flows, config::level_of(recomputed, work.module), adapters));
+    trained.push_back(count_module(work, is_trained, flows,
+                                   config::recompute_of(recomputed, work.module), adapters));
   }
   return trained;
 }

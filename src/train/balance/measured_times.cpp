@@ -66,7 +66,9 @@ MeasuredTimes::MeasuredTimes(const config::RunConfig& config, const config::Plan
   for (const config::ModuleNode& node : graph.modules) {
     Module module{.node = node, .execution = {}};
     module.execution.placement.tp = tp_of(plan, node.name);
-    module.execution.recompute = config::level_of(again, node.name);
+    const config::ModuleRecompute repeats = config::recompute_of(again, node.name);
+    module.execution.recompute = repeats.level;
+    module.execution.recompute_every = repeats.every;
     module.execution.trains =
         std::ranges::find(config.model.freeze, node.name) == config.model.freeze.end();
     module.execution.upstream_trains = behind.contains(node.name);

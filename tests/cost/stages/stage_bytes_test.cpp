@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "cost/module_cost.h"
 #include "tests/cost/stages/stage_case.h"
 
 namespace tributary::cost {
@@ -115,6 +116,47 @@ TEST(StageBytes, SelectiveRecomputeDropsTheMlp) {
   const LayerExecution scores{.attention = AttentionCore::kScores};
   EXPECT_DOUBLE_EQ(kept(kNone, scores) - kept(kSelective, scores),
                    4 * 5 * kHeads * kTokens * kTokens);
+}
+
+TEST(StageBytes, EveryNthLayerOfTheModuleRunsAgain) {
+  // Layers 0 and 1 are on the first stage, 2 to 4 on the second: 0, 2 and 4 run again.
+  const config::ModuleGraph model = model_of(block_shape(), 5);
+  config::Plan plan = plan_of({.pp = 2}, 5);
+  config::ModulePlan& backbone = plan.modules[0];
+  const auto cost = [&](config::RecomputePlan recompute, int stage) {
+    backbone.recompute = recompute;
+    return costs_of(plan, model).cost(0, stage, kMicrobatch);
+  };
+  for (const auto level : {config::RecomputePlan::kFull, config::RecomputePlan::kSelective}) {
+    for (const int stage : {0, 1}) {
+      const double layers = stage == 0 ? 2 : 3;
+      const double again = stage == 0 ? 1 : 2;
+      backbone.recompute_every = 1;
+      const StageCost none = cost(config::RecomputePlan::kNone, stage);
+      const StageCost all = cost(level, stage);
+      backbone.recompute_every = 2;
+      const StageCost some = cost(level, stage);
+      EXPECT_DOUBLE_EQ(bytes(none.kept - some.kept), bytes(none.kept - all.kept) / layers * again);
+      EXPECT_NEAR(double((some.input_gradient - none.input_gradient).count),
+                  double((all.input_gradient - none.input_gradient).count) / layers * again, 1);
+    }
+  }
+}
+
+TEST(StageBytes, ModuleCostCountsTheSameLayers) {
+  const config::ModuleGraph model = model_of(block_shape(), 5);
+  const auto cost = [&](config::RecomputePlan recompute, std::int64_t every) {
+    return module_cost(one_node(), model.modules[0], kMicrobatch.backbone,
+                       {.recompute = recompute, .recompute_every = every});
+  };
+  using enum config::RecomputePlan;
+  const ModuleCost none = cost(kNone, 1);
+  for (const auto level : {kFull, kSelective}) {
+    EXPECT_DOUBLE_EQ(bytes(none.kept - cost(level, 2).kept),
+                     bytes(none.kept - cost(level, 1).kept) * 3 / 5);
+    EXPECT_EQ((cost(level, 2).backward - none.backward) * 5,
+              (cost(level, 1).backward - none.backward) * 3);
+  }
 }
 
 TEST(StageBytes, RecomputeAndFrozenLayersStillHoldOneLayerWhileItRuns) {

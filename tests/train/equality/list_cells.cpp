@@ -332,6 +332,9 @@ std::vector<Cell> list_cells(bool all) {
     cells.push_back({.shape = two, .sees = false, .samples = 7, .chunks_head = true});
     cells.push_back({.shape = two, .samples = 24, .balance = config::Balance::kLpt2d});
     cells.push_back({.shape = {.dp_replicate = 2}, .samples = 9, .balance = config::Balance::kLpt});
+    cells.push_back(
+        {.shape = two,
+         .recompute = {{"vision", kMlps, 2}, {"backbone", config::RecomputePlan::kFull, 2}}});
     cells.push_back({.shape = {.dp_replicate = 2, .dp_shard = 2, .tp = 2},
                      .samples = 24,
                      .balance = config::Balance::kLpt2d});
