@@ -135,9 +135,8 @@ TEST(ParseRecord, ReadsWhichAnswersCount) {
 }
 
 TEST(ParseRecord, RefusesKeysThatWouldChangeWhatIsLearned) {
-  for (const char* rest :
-       {R"(,"tools":[{"name":"search"}])", R"(,"rejected_response":"no")", R"(,"rejected":"no")",
-        R"(,"objects":{"ref":["cat"]})", R"(,"weight":0.5)"})
+  for (const char* rest : {R"(,"tools":[{"name":"search"}])", R"(,"rejected_response":"no")",
+                           R"(,"rejected":"no")", R"(,"bbox":[[1,2,3,4]])", R"(,"weight":0.5)"})
     EXPECT_THAT(refusal(told("a", rest)), HasSubstr("unread_key: record.")) << rest;
   EXPECT_THAT(refusal(R"({"messages":[{"role":"user","content":"a"},{"role":"assistant",)"
                       R"("content":"b","reasoning_content":"hm"}]})"),
@@ -273,6 +272,57 @@ TEST(ParseRecord, RefusesPlaceholdersWithoutTheirMedia) {
   EXPECT_THAT(refusal(told("<video>")), HasSubstr("placeholder_count: 1 video placeholders, 0"));
   EXPECT_THAT(refusal(told("<video>", R"(,"videos":"clip.mp4")")),
               HasSubstr("bad_field: videos is of type string, expected a list of clips"));
+}
+
+/// A chat about one image, with `objects` beside it.
+std::string located(const std::string& question, const std::string& answer,
+                    const std::string& objects) {
+  return R"({"messages":[{"role":"user","content":"<image>)" + question +
+         R"("},{"role":"assistant","content":")" + answer + R"("}],"images":["a.png"],"objects":)" +
+         objects + "}";
+}
+
+TEST(ParseRecord, ReadsObjectsInTheOrderOfTheirPlaceholders) {
+  using enum ObjectReference::Kind;
+  const Record record =
+      read(located("Find the <ref-object>", "<bbox>, <bbox> near <ref-object>",
+                   R"({"ref":["cat","dog"],"bbox":[[1,2,3.5,4],[9,8]],"bbox_type":"norm1"})"));
+  EXPECT_THAT(record.turns[0].parts,
+              ElementsAre(Part(kFirstImage), Part("Find the "), Part(ObjectReference{kName, 0})));
+  EXPECT_THAT(record.turns[1].parts, ElementsAre(Part(ObjectReference{kBox, 0}), Part(", "),
+                                                 Part(ObjectReference{kBox, 1}), Part(" near "),
+                                                 Part(ObjectReference{kName, 1})));
+  EXPECT_THAT(record.object_names, ElementsAre("cat", "dog"));
+  EXPECT_THAT(record.boxes, ElementsAre(Box{{1, 2, 3.5, 4}, 0, true}, Box{{9, 8}, 0, true}));
+  const Record turned = read(located("<bbox>?", "<bbox>", R"({"bbox":[[3,4,1,2],[1,2,3,4]]})"));
+  EXPECT_THAT(turned.boxes, ElementsAre(Box{{1, 2, 3, 4}}, Box{{1, 2, 3, 4}}));
+  // Without the key the words are text.
+  EXPECT_THAT(read(told("a <bbox>?")).turns[0].parts, ElementsAre(Part("a <bbox>?")));
+}
+
+TEST(ParseRecord, RefusesObjectsThatDoNotFitTheText) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {located("a", "b", R"({"ref":["cat"]})"),
+       "placeholder_count: 0 <ref-object> in the text, 1 names in objects.ref"},
+      {located("<bbox>", "<bbox>", R"({"bbox":[[1,2]]})"),
+       "placeholder_count: 2 <bbox> in the text, 1 boxes in objects.bbox"},
+      {located("a", "<bbox>", R"({"bbox":[[1,2,3]]})"), "objects.bbox[0] has 3 numbers"},
+      {located("a", "<bbox>", R"({"bbox":[[1,"2"]]})"), "objects.bbox[0] holds what is no number"},
+      {located("a", "<bbox>", R"({"bbox":{"a":1}})"), "objects.bbox is of type object"},
+      {located("a", "<bbox>", R"({"bbox":[[1,2]],"bbox_type":"norm1000"})"),
+       "objects.bbox_type = \"norm1000\", expected real or norm1"},
+      {located("a", "<bbox>", R"({"bbox":[[1,2]],"image_id":[0,0]})"),
+       "objects.image_id has 2 numbers, objects.bbox has 1 boxes"},
+      {located("a", "<bbox>", R"({"bbox":[[1,2]],"image_id":[-1]})"),
+       "objects.image_id[0] is no number of an image"},
+      {located("a", "<bbox>", R"({"bbox":[[1,2]],"image_id":[1]})"),
+       "objects.bbox[0] lies in image 1, the record has 1 images"},
+      {located("a", "<bbox>", R"({"bbox":[[1,2]],"bbox_typ":"real"})"),
+       "did you mean `bbox_type`?"},
+      {told("<bbox>", R"(,"objects":{"bbox":[[1,2]]})"), "the record has 0 images"},
+      {told("a", R"(,"objects":[[1,2]])"), "objects is of type array, expected object"}};
+  for (const auto& [line, expected] : cases)
+    EXPECT_THAT(refusal(line), HasSubstr(expected)) << line;
 }
 
 TEST(ParseRecord, RefusesPicturesInAnswers) {

@@ -17,14 +17,14 @@ const std::vector<Family>& all_families() {
       {ModelFamily::kQwen2, "qwen2", read_qwen2, kHelpful},
       {ModelFamily::kQwen3, "qwen3", read_qwen3},
       {ModelFamily::kLlama, "llama", read_llama},
-      {ModelFamily::kQwen2Vl, "qwen2_vl", read_qwen2_vl, kHelpful},
-      {ModelFamily::kQwen2_5Vl, "qwen2_5_vl", read_qwen2_5_vl, kHelpful},
-      {ModelFamily::kQwen3Vl, "qwen3_vl", read_qwen3_vl},
-      {ModelFamily::kInternVl, "internvl", read_internvl},
+      {ModelFamily::kQwen2Vl, "qwen2_vl", read_qwen2_vl, kHelpful, false, kQwen2VlObjects},
+      {ModelFamily::kQwen2_5Vl, "qwen2_5_vl", read_qwen2_5_vl, kHelpful, false, kPixelLists},
+      {ModelFamily::kQwen3Vl, "qwen3_vl", read_qwen3_vl, "", false, kGridLists},
+      {ModelFamily::kInternVl, "internvl", read_internvl, "", false, kInternVlObjects},
       {ModelFamily::kLlavaOneVision, "llava_onevision", read_llava_onevision},
       {ModelFamily::kQwen2Audio, "qwen2_audio", read_qwen2_audio, kHelpful, true},
       {ModelFamily::kQwen2_5OmniThinker, "qwen2_5_omni_thinker", read_qwen2_5_omni_thinker,
-       kHelpful},
+       kHelpful, false, kPixelLists},
   };
   return families;
 }

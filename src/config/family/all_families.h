@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/family/model_config.h"
+#include "config/family/object_form.h"
 #include "config/reading/json_object.h"
 
 namespace tributary::config {
@@ -18,6 +19,7 @@ struct Family {
   std::string system_prompt = {};
   /// Whether it writes "Audio 1: " in front of a sound and a newline behind it.
   bool numbers_sounds = false;
+  ObjectForm objects = {};
 };
 
 /// The visible list.

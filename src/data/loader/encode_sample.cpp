@@ -8,6 +8,7 @@
 #include "data/decode/data_url.h"
 #include "data/decode/decode_picture.h"
 #include "data/loader/clip_frames.h"
+#include "data/loader/write_objects.h"
 #include "data/record/media_files.h"
 #include "data/record/record.h"
 #include "data/text/document_template.h"
@@ -313,8 +314,8 @@ Record judged_part(const Record& record) {
   return judged;
 }
 
-std::vector<std::string> expected_answers(const Record& record) {
-  if (record.is_document) return {};
+Result<std::vector<std::string>> SampleEncoder::answers(const Record& record) const {
+  if (record.is_document) return std::vector<std::string>();
   std::vector<std::string> answers = record.references;
   answers.push_back(text_of(record.turns[find_answer(record.turns)]));
   return answers;
@@ -392,7 +393,9 @@ std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
   encoding.resize = std::move(resize);
   if (model.audio) encoding.sounds = read_sound_config(run.model.path, *model.audio);
   encoding.log_mel = std::move(log_mel);
-  return make_qwen_encoder(std::move(encoding));
+  const std::optional<PreprocessorConfig> pictures = encoding.pictures;
+  return write_objects(make_qwen_encoder(std::move(encoding)),
+                       config::entry_of(model.family).objects, pictures);
 }
 
 }  // namespace tributary::data

@@ -45,9 +45,6 @@ struct QwenEncoding {
 
 /// The part of a held-out record that is scored: up to its last answer that counts in the loss.
 [[nodiscard]] Record judged_part(const Record& record);
-/// The references and the last assistant turn; empty for a document, of which a few tokens are
-/// asked.
-[[nodiscard]] std::vector<std::string> expected_answers(const Record& record);
 
 /// Reads the bytes of an image or sound from the container, the folder, or its data URL.
 [[nodiscard]] Result<std::vector<std::uint8_t>> read_media_file(const Record& record,

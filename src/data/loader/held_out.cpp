@@ -48,7 +48,7 @@ Result<HeldOutSample> HeldOut::load(int source, std::int64_t position) const {
 Result<std::vector<std::string>> HeldOut::answers(int source, std::int64_t position) const {
   const Result<Record> record = impl_->at(source).read_held_out(position);
   if (!record) return record.refusal();
-  return expected_answers(record.value());
+  return impl_->encoder().answers(record.value());
 }
 
 }  // namespace tributary::data

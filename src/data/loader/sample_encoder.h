@@ -49,6 +49,9 @@ class SampleEncoder {
     return std::vector<Picture>{};
   }
   [[nodiscard]] virtual Result<HeldOutSample> encode_held_out(const Record& record) const = 0;
+  /// The references and the last assistant turn; empty for a document, of which a few tokens are
+  /// asked.
+  [[nodiscard]] virtual Result<std::vector<std::string>> answers(const Record& record) const;
 };
 
 }  // namespace tributary::data

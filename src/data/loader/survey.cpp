@@ -45,14 +45,27 @@ std::string shown(const Record& record, MediaReference medium) {
              clip.frames.front().substr(0, 80), "]");
 }
 
+std::string shown(const Record& record, const ObjectReference& object) {
+  const auto index = static_cast<std::size_t>(object.index);
+  if (object.kind == ObjectReference::Kind::kName) return shorten(record.object_names[index]);
+  std::string text;
+  for (const double corner : record.boxes[index].corners)
+    text += str(text.empty() ? "[box " : ", ", corner);
+  return text + "]";
+}
+
 std::string render(const Record& record) {
   std::string text;
   for (const Turn& turn : record.turns) {
     text +=
         str(text.empty() ? "" : "\n", record.is_document ? "document" : name_of(turn.role), ": ");
     for (const Part& part : turn.parts) {
-      const auto* words = std::get_if<std::string>(&part);
-      text += words != nullptr ? shorten(*words) : shown(record, std::get<MediaReference>(part));
+      if (const auto* words = std::get_if<std::string>(&part))
+        text += shorten(*words);
+      else if (const auto* object = std::get_if<ObjectReference>(&part))
+        text += shown(record, *object);
+      else
+        text += shown(record, std::get<MediaReference>(part));
     }
   }
   return text;

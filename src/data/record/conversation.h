@@ -18,8 +18,25 @@ struct MediaReference {
   friend bool operator==(const MediaReference&, const MediaReference&) = default;
 };
 
-/// Text, or a picture in the middle of it.
-using Part = std::variant<std::string, MediaReference>;
+/// The name or the box of an object in a record's pictures, by its place in the record's list.
+struct ObjectReference {
+  enum class Kind { kName, kBox };
+  Kind kind = Kind::kName;
+  int index = 0;  // from 0, within the record's names or its boxes
+
+  friend bool operator==(const ObjectReference&, const ObjectReference&) = default;
+};
+
+/// One control token of the family in the middle of a text.
+struct ControlWord {
+  std::string token;
+
+  friend bool operator==(const ControlWord&, const ControlWord&) = default;
+};
+
+/// Text, or a picture in the middle of it. A record that was read has references to objects; the
+/// words of a family stand in their place before it is encoded (loader/write_objects.h).
+using Part = std::variant<std::string, MediaReference, ObjectReference, ControlWord>;
 
 /// One turn of a speaker, with its parts in order.
 struct Turn {

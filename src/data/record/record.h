@@ -24,6 +24,15 @@ struct Clip {
   friend bool operator==(const Clip&, const Clip&) = default;
 };
 
+/// A box or a point in a picture of a record.
+struct Box {
+  std::vector<double> corners;  // x1 y1 x2 y2, ascending; or x y
+  std::size_t image = 0;        // of the record's images
+  bool is_relative = false;     // in sides of the picture; else in pixels of its file
+
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
 /// One record of a data set, checked but with its pictures still in their files.
 struct Record {
   std::string key;  // file:line
@@ -31,7 +40,9 @@ struct Record {
   bool is_document = false;         // the one turn is learned as it stands, without a chat template
   std::vector<std::string> images;  // paths or data URLs; a MediaReference indexes this list
   std::vector<Clip> clips;
-  std::vector<std::string> sounds;  // paths or data URLs
+  std::vector<std::string> sounds;        // paths or data URLs
+  std::vector<std::string> object_names;  // an ObjectReference indexes these two lists
+  std::vector<Box> boxes;
   // Accepted answers to the last question; empty: the last one.
   std::vector<std::string> references;
   const MediaFiles* folder = nullptr;  // where paths start; null only if all are data URLs
@@ -88,6 +99,7 @@ struct RecordOptions {
 /// `video`/`videos` and `audio`/`audios`. In a `text` part of a
 /// content list these letters are plain text. In forms of columns, media that no text names stand
 /// before the first question.
+/// `objects` lists names and boxes, which `<ref-object>` and `<bbox>` in a text take in order.
 /// `answers` lists the references that a held-out answer is judged by.
 /// `system` beside the turns is the system turn; `weight` 0 or `train` false leaves an assistant
 /// turn out of the loss. A record is refused for a key that would change what is learned and that

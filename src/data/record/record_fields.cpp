@@ -8,9 +8,22 @@ namespace {
 
 constexpr std::size_t kMaxFrames = 768;
 constexpr double kMaxFps = 1000;
-constexpr std::string_view kImageWord = "<image>";
-constexpr std::string_view kVideoWord = "<video>";
-constexpr std::string_view kAudioWord = "<audio>";
+
+/// A word of a text in whose place the next item of the record stands.
+struct Word {
+  std::string_view text;
+  bool is_object;
+  Part (*take)(ListedMedia& media);
+};
+constexpr Word kWords[] = {
+    {"<image>", false, [](ListedMedia& media) -> Part { return media.take_image(); }},
+    {"<video>", false, [](ListedMedia& media) -> Part { return media.take_clip(); }},
+    {"<audio>", false, [](ListedMedia& media) -> Part { return media.take_sound(); }},
+    {"<ref-object>", true,
+     [](ListedMedia& media) -> Part { return media.objects().take(ObjectReference::Kind::kName); }},
+    {"<bbox>", true,
+     [](ListedMedia& media) -> Part { return media.objects().take(ObjectReference::Kind::kBox); }},
+};
 
 std::vector<std::string> paths_of(const Json& value, const std::string& where, Record& record) {
   if (value.is_string()) return {text_of(value, where)};
@@ -102,7 +115,7 @@ Clip clip_of(const Json& value, const std::string& where, double fps, Record& re
 }
 
 ListedMedia::ListedMedia(const Json& root, Record& record, std::string_view more_images)
-    : record_(record) {
+    : record_(record), objects_(root, record) {
   for (const std::string_view key :
        {std::string_view("image"), std::string_view("images"), more_images})
     if (const Json* value = find(root, key))
@@ -152,6 +165,7 @@ void ListedMedia::check_counts() const {
   if (sounds_asked_ != sounds_.size())
     refuse("placeholder_count",
            str(sounds_asked_, " audio placeholders, ", sounds_.size(), " sounds in the record"));
+  objects_.check_counts();
 }
 
 /// `video` is one clip (a list of frames, or a file) or, like `videos`, a list of clips.
@@ -168,19 +182,20 @@ std::vector<Part> split_text(const std::string& text, ListedMedia& media) {
   std::vector<Part> parts;
   std::size_t from = 0;
   for (;;) {
-    const std::size_t image = text.find(kImageWord, from);
-    const std::size_t video = text.find(kVideoWord, from);
-    const std::size_t audio = text.find(kAudioWord, from);
-    const std::size_t at = std::min({image, video, audio});
+    const Word* next = nullptr;
+    std::size_t at = std::string::npos;
+    for (const Word& word : kWords) {
+      if (word.is_object && !media.objects().are_listed()) continue;
+      const std::size_t found = text.find(word.text, from);
+      if (found >= at) continue;
+      at = found;
+      next = &word;
+    }
     const std::string before = text.substr(from, at - from);
     if (!before.empty()) parts.emplace_back(before);
-    if (at == std::string::npos) return parts;
-    if (at == image) {
-      parts.emplace_back(media.take_image());
-    } else {
-      parts.emplace_back(at == video ? media.take_clip() : media.take_sound());
-    }
-    from = at + text.substr(at).find('>') + 1;
+    if (next == nullptr) return parts;
+    parts.push_back(next->take(media));
+    from = at + next->text.size();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "data/record/listed_objects.h"
 #include "data/record/record.h"
 #include "data/record/unread_keys.h"
 
@@ -32,7 +33,7 @@ struct Refused {
 /// Adds keys that nothing reads to the record; errors: Refused when one changes what is learned.
 void refuse_unread(const Json& object, RecordObject kind, const std::string& where, Record& record);
 
-/// Media that a record lists beside its text, handed out in order of appearance.
+/// Media and objects that a record lists beside its text, handed out in order of appearance.
 class ListedMedia {
  public:
   /// Lists come from `image`, `images`, `video`, `videos`, `audio`, `audios` and, of images, from
@@ -44,6 +45,7 @@ class ListedMedia {
   MediaReference take_image();
   MediaReference take_clip();
   MediaReference take_sound();
+  [[nodiscard]] ListedObjects& objects() { return objects_; }
 
   /// All that no text has named.
   [[nodiscard]] std::vector<Part> take_rest();
@@ -54,6 +56,7 @@ class ListedMedia {
   void add_clips(const Json& value, const std::string& key, double fps);
 
   Record& record_;
+  ListedObjects objects_;
   std::vector<std::string> images_;
   std::vector<Clip> clips_;
   std::vector<std::string> sounds_;

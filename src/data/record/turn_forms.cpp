@@ -176,7 +176,8 @@ void check_turns(const std::vector<Turn>& turns, const std::string& name) {
     const bool has_text =
         std::any_of(turns[i].parts.begin(), turns[i].parts.end(), [](const Part& part) {
           const auto* text = std::get_if<std::string>(&part);
-          return text != nullptr && !is_blank(*text);
+          return std::holds_alternative<ObjectReference>(part) ||
+                 (text != nullptr && !is_blank(*text));
         });
     if (turns[i].role == Role::kSystem) {
       if (i != 0) refuse("bad_role", where + " is a system turn that is not the first");

@@ -24,7 +24,8 @@ constexpr std::string_view kPreferences =
     "preferences are not trained; leave it out to train on the turns alone";
 constexpr std::string_view kThinking =
     "thinking is not trained; write it into the answer or leave it out";
-constexpr std::string_view kBoxes = "boxes are not read; write their coordinates into the text";
+constexpr std::string_view kBoxes =
+    "boxes are read as `objects` beside turns alone; or write their coordinates into the text";
 constexpr std::string_view kPixels = "set data.max_pixels for the run, or resize the file";
 constexpr std::string_view kFrames = "name the frames that are to be read";
 constexpr std::string_view kInRecord =
@@ -89,17 +90,19 @@ constexpr RefusedKey kRefusedInImage[] = {
     {"path", "write `url`"},
 };
 
-constexpr std::string_view kReadInRecord[] = {"messages", "conversations", "system", "image",
-                                              "images",   "video",         "videos", "fps",
-                                              "audio",    "audios",        "answers"};
+constexpr std::string_view kReadInRecord[] = {"messages", "conversations", "system",  "image",
+                                              "images",   "video",         "videos",  "fps",
+                                              "audio",    "audios",        "answers", "objects"};
 constexpr std::string_view kReadInAlpaca[] = {
-    "instruction", "input",  "output", "history", "system", "image",  "images",
-    "video",       "videos", "fps",    "audio",   "audios", "answers"};
+    "instruction", "input",  "output", "history", "system", "image",   "images",
+    "video",       "videos", "fps",    "audio",   "audios", "answers", "objects"};
 constexpr std::string_view kReadInQuery[] = {
-    "query", "prompt", "question", "response", "answer", "history", "system", "completion",
-    "image", "images", "video",    "videos",   "fps",    "audio",   "audios", "answers"};
-constexpr std::string_view kReadInCaption[] = {"image", "images", "file_name", "caption",
-                                               "text",  "label",  "system",    "answers"};
+    "query",  "prompt",     "question", "response", "answer", "history",
+    "system", "completion", "image",    "images",   "video",  "videos",
+    "fps",    "audio",      "audios",   "answers",  "objects"};
+constexpr std::string_view kReadInCaption[] = {"image", "images", "file_name", "caption", "text",
+                                               "label", "system", "answers",   "objects"};
+constexpr std::string_view kReadInObjects[] = {"ref", "bbox", "bbox_type", "image_id"};
 constexpr std::string_view kReadInDocument[] = {"text",       "texts", "images", "text_list",
                                                 "image_info", "image", "video",  "videos",
                                                 "fps",        "audio", "audios"};
@@ -150,6 +153,8 @@ Keys keys_of(RecordObject kind) {
       return {kReadInImageUrl, kRefusedInImage};
     case RecordObject::kListedImage:
       return {kReadInListedImage, kRefusedInImage};
+    case RecordObject::kObjects:
+      return {kReadInObjects, {}};
   }
   return {};
 }

@@ -25,6 +25,7 @@ enum class RecordObject {
   kAudioPart,
   kImageUrl,     // {"url": ...} in a part
   kListedImage,  // {"path": ...} in a list of images or frames
+  kObjects,      // {"ref": ..., "bbox": ...} beside the turns
 };
 
 /// Looks for keys that nothing reads, except those whose value says nothing.

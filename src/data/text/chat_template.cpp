@@ -148,6 +148,8 @@ class ChatTemplate::Writer {
     for (const Part& part : puts_media_first(options_.media) ? media_first(parts) : parts) {
       if (const auto* text = std::get_if<std::string>(&part))
         plain(*text, counts);
+      else if (const auto* word = std::get_if<ControlWord>(&part))
+        control(word->token, counts);
       else
         add_media(std::get<MediaReference>(part));
     }

@@ -1,0 +1,134 @@
+#include "data/loader/write_objects.h"
+
+#include <cmath>
+#include <utility>
+
+#include "core/text.h"
+#include "data/loader/encode_sample.h"
+#include "data/preprocess/qwen_vl.h"
+#include "data/record/record.h"
+
+namespace tributary::data {
+namespace {
+
+constexpr double kGrid = 1000;
+
+std::string join(const std::vector<std::int64_t>& numbers, const config::ObjectForm& form) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (form.in_pairs)
+      text += i % 2 == 0 ? str(text.empty() ? "(" : ",(", numbers[i], ",") : str(numbers[i], ")");
+    else
+      text += str(text.empty() ? "" : ", ", numbers[i]);
+  }
+  return str(form.open, text, form.close);
+}
+
+/// A text between two control tokens, or alone where the family has none.
+void add_words(std::string_view before, const std::string& text, std::string_view after,
+               std::vector<Part>& parts) {
+  if (!before.empty()) parts.emplace_back(ControlWord{std::string(before)});
+  parts.emplace_back(text);
+  if (!after.empty()) parts.emplace_back(ControlWord{std::string(after)});
+}
+
+class ObjectWriter final : public SampleEncoder {
+ public:
+  ObjectWriter(std::unique_ptr<SampleEncoder> encoder, const config::ObjectForm& form,
+               std::optional<PreprocessorConfig> pictures)
+      : encoder_(std::move(encoder)), form_(form), pictures_(std::move(pictures)) {}
+
+  Result<SampleShape> describe(const Record& record) const override {
+    return with_words(record, [&](const Record& written) { return encoder_->describe(written); });
+  }
+  Result<SampleShape> describe_held_out(const Record& record) const override {
+    return with_words(record,
+                      [&](const Record& written) { return encoder_->describe_held_out(written); });
+  }
+  Result<EncodedSample> encode(const Record& record) const override {
+    return with_words(record, [&](const Record& written) { return encoder_->encode(written); });
+  }
+  Result<HeldOutSample> encode_held_out(const Record& record) const override {
+    return with_words(record,
+                      [&](const Record& written) { return encoder_->encode_held_out(written); });
+  }
+  Result<std::vector<std::string>> answers(const Record& record) const override {
+    return with_words(record, [&](const Record& written) { return encoder_->answers(written); });
+  }
+
+ private:
+  template <class Use>
+  std::invoke_result_t<Use, const Record&> with_words(const Record& record, const Use& use) const {
+    if (record.object_names.empty() && record.boxes.empty()) return use(record);
+    Record written = record;
+    for (Turn& turn : written.turns) {
+      std::vector<Part> parts;
+      for (Part& part : turn.parts) {
+        const auto* object = std::get_if<ObjectReference>(&part);
+        if (object == nullptr) {
+          parts.push_back(std::move(part));
+        } else if (const auto refusal = write(record, *object, parts)) {
+          return *refusal;
+        }
+      }
+      turn.parts = std::move(parts);
+    }
+    return use(written);
+  }
+
+  std::optional<Refusal> write(const Record& record, const ObjectReference& object,
+                               std::vector<Part>& parts) const {
+    const auto index = static_cast<std::size_t>(object.index);
+    if (object.kind == ObjectReference::Kind::kName) {
+      add_words(form_.before_name, record.object_names[index], form_.after_name, parts);
+      return std::nullopt;
+    }
+    const Result<std::vector<std::int64_t>> corners = scale(record, index);
+    if (!corners) return corners.refusal();
+    add_words(form_.before_box, join(corners.value(), form_), form_.after_box, parts);
+    return std::nullopt;
+  }
+
+  /// The corners of a box as the family counts them.
+  Result<std::vector<std::int64_t>> scale(const Record& record, std::size_t index) const {
+    if (!pictures_)
+      return Refusal{"no_vision", str(record.boxes.size(), " boxes, and the model sees no images")};
+    const Box& box = record.boxes[index];
+    const Result<PictureSize> size = measure_picture(record, record.images[box.image]);
+    if (!size) return size.refusal();
+    const Result<Grid> grid =
+        grid_of_image(size.value(), *pictures_, company_of(record.images.size()));
+    if (!grid) return grid.refusal();
+    const double given[] = {static_cast<double>(size.value().width),
+                            static_cast<double>(size.value().height)};
+    const double seen[] = {static_cast<double>(grid.value().columns * pictures_->patch),
+                           static_cast<double>(grid.value().rows * pictures_->patch)};
+    std::vector<std::int64_t> corners;
+    for (std::size_t i = 0; i < box.corners.size(); ++i) {
+      const double most = form_.in_pixels ? seen[i % 2] : kGrid;
+      const double at =
+          std::nearbyint(box.corners[i] / (box.is_relative ? 1 : given[i % 2]) * most);
+      if (!(at >= 0 && at <= most))
+        return Refusal{
+            "bad_box",
+            str("objects.bbox[", index, "] has ", box.corners[i], ", outside of ",
+                box.is_relative ? "0 to 1" : str("an image of ", given[0], " x ", given[1]))};
+      corners.push_back(static_cast<std::int64_t>(at));
+    }
+    return corners;
+  }
+
+  std::unique_ptr<SampleEncoder> encoder_;
+  config::ObjectForm form_;
+  std::optional<PreprocessorConfig> pictures_;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleEncoder> write_objects(std::unique_ptr<SampleEncoder> encoder,
+                                             const config::ObjectForm& form,
+                                             std::optional<PreprocessorConfig> pictures) {
+  return std::make_unique<ObjectWriter>(std::move(encoder), form, std::move(pictures));
+}
+
+}  // namespace tributary::data
