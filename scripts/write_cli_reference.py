@@ -9,6 +9,12 @@ INTRODUCTION = """# Command line
 
 `tributary VERB --help` prints these texts; this page is made from them by
 `scripts/write_cli_reference.py`, and a test holds it against the program.
+
+With `--json` a verb prints one JSON object on standard output and nothing else there (`data inspect` and
+`plan --method` print a list); what it says to people goes to standard error. An error is then the last line
+of standard error: `{"error": {"fault", "what", "where", "found", "expected", "fix", "source"}, "exit_code"}`,
+with the parts that it has. Of the processes of `launch` the launcher reports errors, so its own `--json`
+stands before `--`. `chat` has no such output: it is a dialogue, and programs ask `serve`.
 """
 
 

@@ -83,7 +83,7 @@ void print_records(const config::RunConfig& config, const config::ModelConfig& m
 
 }  // namespace
 
-void look_at_run(const TrainRequest& request, const DryRun& job, std::ostream& out) {
+MemoryNeed look_at_run(const TrainRequest& request, const DryRun& job, std::ostream& out) {
   const config::ModelConfig model = config::read_model_config(request.config.model.path);
   const Counted most = count_most(request, model, job.ranks);
   const MemoryPlace place = place_of(most.need, job, request.config);
@@ -95,6 +95,7 @@ void look_at_run(const TrainRequest& request, const DryRun& job, std::ostream& o
   require_memory(most.need, place);
   if (const std::string shortage = describe_shortage(most.need, place); !shortage.empty())
     log_warning(shortage);
+  return most.need;
 }
 
 }  // namespace tributary::train

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <iosfwd>
 
+#include "train/start/memory_need.h"
 #include "train/trainer.h"
 
 namespace tributary::train {
@@ -15,10 +16,11 @@ struct DryRun {
 
 /// Says what a job of so many ranks would be, without starting it: the lines at the start of a run,
 /// with the memory of the rank that needs most. Needs no device, and only config.json of the model;
-/// records are counted where its tokenizer is there too.
+/// records are counted where its tokenizer is there too. Returns what that rank needs.
 ///
 /// errors: Fault::kInput for degrees or a plan that do not fit the ranks; Fault::kResource where
 ///         the model does not fit into the memory, whatever its batch
-void look_at_run(const TrainRequest& request, const DryRun& job, std::ostream& out);
+[[nodiscard]] MemoryNeed look_at_run(const TrainRequest& request, const DryRun& job,
+                                     std::ostream& out);
 
 }  // namespace tributary::train

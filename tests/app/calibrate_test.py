@@ -4,6 +4,7 @@ Usage: calibrate_test.py TRIBUTARY ROOT
 """
 
 import csv
+import json
 import os
 import unittest
 
@@ -25,8 +26,10 @@ class CalibrateAndPredict(VerbCase):
 
     def predicted(self, rows, name):
         out = self.path(name)
-        self.assertEqual(self.run_verb("predict", "--cluster", CLUSTER, "--rows", rows, "-o", out)[0],
-                         0)
+        code, told, _ = self.run_verb("predict", "--cluster", CLUSTER, "--rows", rows, "-o", out, "--json")
+        self.assertEqual(code, 0)
+        self.assertEqual(json.loads(told)["output"], out)
+        self.assertGreater(json.loads(told)["error"]["pairs"], 0)
         with open(out) as file:
             return file.read()
 

@@ -45,6 +45,12 @@ class Help(unittest.TestCase):
             with self.subTest(verb=" ".join(words)):
                 self.assertIn(f"Example:\n  tributary {' '.join(words)}", text)
 
+    def test_every_verb_answers_programs(self):
+        without = {"chat"}  # docs/cli.md says why
+        for words, text in list_verbs(TRIBUTARY):
+            with self.subTest(verb=" ".join(words)):
+                self.assertEqual("  --json " in text, " ".join(words) not in without)
+
     def test_configurations_of_examples_are_accepted(self):
         checked = 0
         for _, text in list_verbs(TRIBUTARY):
@@ -76,6 +82,61 @@ class Help(unittest.TestCase):
                                 text=True).stdout
         self.assertIn("NEEDED", needed)
         self.assertNotIn("torch", needed)
+
+
+class Json(unittest.TestCase):
+    def answer(self, done, code=0):
+        """The one object on standard output."""
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stdout.count("\n"), 1)
+        return json.loads(done.stdout)
+
+    def error(self, done, code):
+        self.assertEqual((done.returncode, done.stdout), (code, ""))
+        shown = json.loads(done.stderr.splitlines()[-1])
+        self.assertEqual(shown["exit_code"], code)
+        return shown["error"]
+
+    def test_text_goes_to_standard_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            words = ["data", "make-demo", "-o", f"{folder}/demo", "--samples", "5", "--held-out", "1"]
+            done = run(*words, "--json")
+            self.assertEqual(self.answer(done), {"directory": f"{folder}/demo", "is_new": True})
+            self.assertEqual(done.stderr, f"made {folder}/demo\n")
+            self.assertEqual(run(*words).stdout, f"there already: {folder}/demo\n")
+
+    def test_processes_of_launch_print_no_second_answer(self):
+        done = run("launch", "-n", "1", "--json", "--", "config", str(ROOT / "configs/demo.yaml"))
+        self.assertEqual(self.answer(done), {"ranks": 1, "verb": "config", "exit_code": 0})
+        self.assertIn("capacity_tokens:", done.stderr)
+
+    def test_an_error_is_an_object(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write("model: {path: m, dtype: float31}\n")
+            file.flush()
+            error = self.error(run("config", file.name, "--json"), 2)
+            self.assertEqual(error["fault"], "input")
+            self.assertRegex(error["what"], "^config: ")
+            self.assertIn(f"{file.name}:1 model.dtype", json.dumps(error))
+            launched = self.error(run("launch", "-n", "1", "--json", "--", "config", file.name), 2)
+            self.assertIn("tributary launch", launched["what"])
+        error = self.error(run("pack", "/nowhere/lengths.txt", "--capacity", "9", "--json"), 2)
+        self.assertLessEqual({"fault", "what", "where", "source"}, set(error))
+
+    def test_so_is_a_mistake_on_the_command_line(self):
+        error = self.error(run("report", "runs/x", "--jsn", "--json"), 2)
+        self.assertEqual(error["what"], "app: command line not understood")
+        self.assertIn("did you mean --json?", error["fix"])
+        self.assertIn("no verb", self.error(run("trian", "--json"), 2)["found"])
+
+    def test_lost_output_is_an_error(self):
+        with tempfile.TemporaryDirectory() as folder, open("/dev/full", "w") as full:
+            done = subprocess.run([TRIBUTARY, "data", "make-demo", "-o", f"{folder}/demo", "--samples",
+                                   "5", "--held-out", "1", "--json"], stdout=full,
+                                  stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 5)
+            self.assertIn("the answer cannot be written",
+                          json.loads(done.stderr.splitlines()[-1])["error"]["what"])
 
 
 class Mistakes(unittest.TestCase):

@@ -66,9 +66,13 @@ class Evaluate(TinyModelCase):
         sampled = ["--temperature", "1.5", "--seed", "3"]
         for options in ([], sampled):
             lines, summary, _ = self.evaluate(data, *options)
-            for more, launch in ((["--capacity-tokens", "1"], []), ([], ["launch", "-n", "2", "--"])):
-                again, counted, _ = self.evaluate(data, *options, *more, launch=launch)
+            for more, launch in ((["--capacity-tokens", "1"], []),
+                                 (["--json"], ["launch", "-n", "2", "--"])):
+                again, counted, out = self.evaluate(data, *options, *more, launch=launch)
                 self.assertEqual(again, lines)
+                if launch:  # one of the ranks answers
+                    files = {"answers": self.path("answers.jsonl"), "metrics": self.path("answers.json")}
+                    self.assertEqual(json.loads(out), {**counted, **files})
                 self.assertAlmostEqual(counted["loss"], summary["loss"], places=5)
         self.assertEqual(self.evaluate(data, "--limit", "2")[0], self.evaluate(data)[0][:2])
 

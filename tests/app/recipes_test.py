@@ -64,6 +64,18 @@ class Recipes(unittest.TestCase):
                              "model.freeze=[]", "model.recompute=[]", "--dry-run")
             self.assertIn(f"{parameters:,} parameters", said, preset)
 
+    def test_says_what_recompute_saves(self):
+        recipe = ROOT / "configs/recipes/qwen2_5_vl_7b-8x80g.yaml"
+        here = ["model.path=configs/models/qwen2_5_vl_7b", "model.weights=random", "--dry-run", "--json",
+                "--ranks", 8]
+        needs = {words: json.loads(self.look(recipe, *here, f"model.recompute=[{words}]"))["dry_run"][0]
+                 for words in ("", "backbone/4", "backbone/2", "backbone")}
+        none, quarter, half, all_ = (needs[words]["activation_bytes"] for words in needs)
+        self.assertEqual(len({need["kept_bytes"] for need in needs.values()}), 1)
+        # Of 28 layers 7 and 14 run again.
+        self.assertAlmostEqual((none - quarter) / (none - all_), 7 / 28, places=6)
+        self.assertAlmostEqual((none - half) / (none - all_), 14 / 28, places=6)
+
     def test_says_what_cannot_be(self):
         recipe = ROOT / "configs/recipes/qwen2_5_vl_7b-8x80g.yaml"
         here = ["model.path=configs/models/qwen2_5_vl_7b", "model.weights=random"]

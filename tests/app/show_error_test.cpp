@@ -1,6 +1,7 @@
 #include "app/terminal/show_error.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "app/terminal/help_format.h"
 
@@ -43,6 +44,17 @@ TEST(LayOutError, KeepsAListOfProblems) {
 
 TEST(LayOutError, TakesAnErrorWithoutPartsAsOne) {
   EXPECT_EQ(lay_out_error("bug: it [is] broken", {.in_lines = true}), "bug: it [is] broken");
+}
+
+TEST(ErrorJson, HoldsThePartsThatAnErrorHas) {
+  EXPECT_EQ(error_json(kError, 2), Json::parse(R"({"error": {
+      "fault": "input", "what": "config: heads do not divide", "where": "a.yaml:3",
+      "found": "28 heads [all]", "fix": "set tp to 4", "source": "config/run/mesh_shape.cpp:88"},
+      "exit_code": 2})"));
+  EXPECT_EQ(error_json("bug: it [is] broken", 70),
+            Json::parse(R"({"error": {"fault": "bug", "what": "it [is] broken"}, "exit_code": 70})"));
+  EXPECT_EQ(error_json("tributary launch: rank 1 was lost", 10)["error"],
+            Json({{"what", "tributary launch: rank 1 was lost"}}));
 }
 
 TEST(Wrapped, BreaksAtSpacesAndKeepsLongWords) {

@@ -31,8 +31,13 @@ data:
 batch: {{global_samples: 2}}
 optimizer: {{learning_rate: 0.01}}
 """)
-        code, _, error = self.run_verb("train", self.path("run.yaml"))
+        code, out, error = self.run_verb("train", self.path("run.yaml"), "--json")
         self.assertEqual(code, 0, error)
+        answer = json.loads(out)
+        self.assertEqual((answer["exit_code"], len(answer["runs"])), (0, 1))
+        self.assertEqual(answer["runs"][0]["directory"], self.path("run"))
+        self.assertEqual(answer["runs"][0]["summary"]["steps"], 3)
+        self.assertIn("step 3", error, "the console goes to standard error")
 
     def answer(self, directory, expected_note=""):
         code, out, error = self.run_verb("generate", directory, "--prompt", "why?",
@@ -42,11 +47,15 @@ optimizer: {{learning_rate: 0.01}}
 
     def test_generate_answers_from_a_run_as_from_its_export(self):
         self.train_tiny_run()
-        code, _, error = self.run_verb("checkpoint", "export", self.path("run"),
-                                       "-o", self.path("exported"))
+        code, out, error = self.run_verb("checkpoint", "export", self.path("run"),
+                                         "-o", self.path("exported"), "--json")
         self.assertEqual(code, 0, error)
+        self.assertEqual(json.loads(out), {"output": self.path("exported")})
         trained = self.answer(self.path("run"))
-        self.assertEqual(self.answer(self.path("exported")), trained)
+        code, out, error = self.run_verb("generate", self.path("exported"), "--prompt", "why?",
+                                         "--max-new-tokens", "12", "--json")
+        self.assertEqual(json.loads(out)["answer"] + "\n", trained.decode("utf-8", "replace"))
+        self.assertEqual((code, error), (0, trained.decode("utf-8", "replace")))
         self.assertNotEqual(self.answer(self.model), trained)
 
     def test_export_refuses_the_config_of_another_model(self):

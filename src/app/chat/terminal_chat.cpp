@@ -103,7 +103,7 @@ void talk(const TerminalChat& chat, std::istream& in, std::ostream& out) {
     try {
       if (!conversation.take(line)) return;
     } catch (const Error& error) {
-      show_error(error.what());
+      show_error(error.what(), static_cast<int>(error.exit_code()));
     }
   }
   if (chat.prompts) out << std::endl;

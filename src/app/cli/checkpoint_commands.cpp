@@ -1,4 +1,5 @@
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
 #include "app/engine/engine.h"
@@ -34,7 +35,11 @@ Run declare_checkpoint_export(Verb& verb) {
             "of a run with adapters: whole weights with the adapters added, in place of an adapter "
             "that PEFT loads");
   verb.example("tributary checkpoint export runs/demo -o demo_model_trained");
-  return [options] { return load_engine().export_checkpoint(*options); };
+  return [options, answer = verb.answer()] {
+    const ExitCode code = load_engine().export_checkpoint(*options);
+    answer.give({{"output", options->output}});
+    return code;
+  };
 }
 
 }  // namespace tributary::app

@@ -197,7 +197,7 @@ Run declare_data_make_demo(Verb& verb) {
   verb.option("--samples", given->samples, "Training records of the five sources together");
   verb.option("--held-out", given->held_out, "Held-out records of each source");
   verb.example("tributary data make-demo -o runs/demo-data");
-  return [given] {
+  return [given, answer = verb.answer()] {
     TRIB_REQUIRE(given->seed >= 0, .what = "app: seed below 0", .where = "--seed",
                  .found = str(given->seed), .expected = "0 or more");
     const bool is_new = data::make_demo({.directory = given->directory,
@@ -205,6 +205,7 @@ Run declare_data_make_demo(Verb& verb) {
                                          .samples = given->samples,
                                          .held_out = given->held_out});
     std::cout << (is_new ? "made " : "there already: ") << given->directory << "\n";
+    answer.give({{"directory", given->directory}, {"is_new", is_new}});
     return ExitCode::kDone;
   };
 }

@@ -1,11 +1,13 @@
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "app/cli/answer_options.h"
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
 #include "app/engine/engine.h"
 #include "core/error.h"
+#include "core/file/given_file.h"
 
 namespace tributary::app {
 namespace {
@@ -33,7 +35,18 @@ void check_metrics(const std::vector<std::string>& metrics) {
   }
 }
 
-ExitCode evaluate(const EvaluateArguments& given) {
+/// The metrics with the files that were written.
+Json answer_of(const EvaluateOptions& options) {
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  Json answer = parse_json(
+      read_given_file(options.summary, kMostBytes, {.what = "app: metrics cannot be read"}),
+      options.summary);
+  answer["answers"] = options.output;
+  answer["metrics"] = options.summary;
+  return answer;
+}
+
+ExitCode evaluate(const EvaluateArguments& given, const Answer& answer) {
   EvaluateOptions options = given.options;
   check(given.answer, /*least_new_tokens=*/0);
   check_metrics(options.metrics);
@@ -56,7 +69,9 @@ ExitCode evaluate(const EvaluateArguments& given) {
   options.temperature = given.answer.temperature;
   options.top_p = given.answer.top_p;
   options.seed = static_cast<std::uint64_t>(given.answer.seed);
-  return load_engine(engine_for(options.device)).evaluate(options);
+  const RankOutcome outcome = load_engine(engine_for(options.device)).evaluate(options);
+  if (outcome.leads && answer.is_asked()) answer.give(answer_of(options));
+  return outcome.code;
 }
 
 }  // namespace
@@ -90,7 +105,7 @@ Run declare_evaluate(Verb& verb) {
   verb.example(
       "tributary evaluate runs/demo questions.jsonl -o answers.jsonl --metric anls\n"
       "  tributary launch -n 2 -- evaluate runs/demo questions.jsonl -o answers.jsonl");
-  return [given] { return evaluate(*given); };
+  return [given, answer = verb.answer()] { return evaluate(*given, answer); };
 }
 
 }  // namespace tributary::app

@@ -1,4 +1,5 @@
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
 #include "app/engine/engine.h"
@@ -26,9 +27,10 @@ Run declare_forward(Verb& verb) {
               "official");
   verb.option("--device", options->device, "cpu, cuda or cuda:N; all in f32");
   verb.example("tributary forward Qwen2.5-0.5B inputs.safetensors -o outputs.safetensors");
-  return [options] {
+  return [options, answer = verb.answer()] {
     const ExitCode code = load_engine(engine_for(options->device)).forward(*options);
     std::cout << "wrote " << options->output << "\n";
+    answer.give({{"output", options->output}});
     return code;
   };
 }

@@ -1,4 +1,5 @@
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "app/chat/read_media.h"
 #include "app/cli/answer_options.h"
@@ -17,7 +18,7 @@ struct GenerateArguments {
 };
 
 /// The images, the sounds and then the text, as one user turn.
-ExitCode generate(const GenerateArguments& given) {
+ExitCode generate(const GenerateArguments& given, const Answer& answer) {
   TRIB_REQUIRE(!given.prompt.empty(), .what = "app: the prompt is empty", .where = "--prompt");
   check(given.answer, /*least_new_tokens=*/1);
   const Engine& engine = load_engine(engine_for(given.answer.model.device));
@@ -29,11 +30,14 @@ ExitCode generate(const GenerateArguments& given) {
   for (const std::string& path : given.images) add_picture(read_picture(path), turn, request);
   for (const std::string& path : given.sounds) add_sound(read_sound(path), turn, request);
   turn.parts.emplace_back(given.prompt);
-  (void)model->answer(request, [](std::string_view text) {
+  std::string said;
+  (void)model->answer(request, [&said](std::string_view text) {
+    said += text;
     std::cout << text << std::flush;
     return true;
   });
   std::cout << std::endl;
+  answer.give({{"answer", said}});
   return ExitCode::kDone;
 }
 
@@ -50,7 +54,7 @@ Run declare_generate(Verb& verb) {
               "Longest answer [tokens]; with the prompt at most max_position_embeddings");
   declare_sampling(verb, given->answer);
   verb.example("tributary generate runs/demo --image picture.png --prompt \"What is shown?\"");
-  return [given] { return generate(*given); };
+  return [given, answer = verb.answer()] { return generate(*given, answer); };
 }
 
 }  // namespace tributary::app

@@ -1,4 +1,5 @@
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
 #include "app/launch/command_words.h"
@@ -39,7 +40,7 @@ Run declare_launch(Verb& verb) {
               "before the first restart [s]; doubles each time, up to 60");
   verb.rest("VERB ARGUMENT ...", given->words, "behind `--`: what every rank runs");
   verb.example("tributary launch -n 2 -- train configs/demo.yaml run.dir=runs/demo2");
-  return [given] {
+  return [given, answer = verb.answer()] {
     TRIB_REQUIRE(given->ranks >= 1 && given->ranks <= 4096, .what = "app: number of ranks",
                  .where = "-n", .found = str(given->ranks), .expected = "1 to 4096");
     TRIB_REQUIRE(given->limits.restarts >= 0, .what = "app: restarts below 0",
@@ -53,10 +54,13 @@ Run declare_launch(Verb& verb) {
                  .fix = "tributary launch -n 2 -- train CONFIG.yaml");
     TRIB_REQUIRE(given->words.front() != "launch", .what = "app: launch launches itself",
                  .found = "launch", .expected = "another verb");
-    return static_cast<ExitCode>(run_ranks({.ranks = given->ranks,
-                                            .words = given->words,
-                                            .limits = given->limits,
-                                            .command = words_again(*given)}));
+    const int code = run_ranks({.ranks = given->ranks,
+                                .words = given->words,
+                                .limits = given->limits,
+                                .command = words_again(*given)});
+    if (code == 0)
+      answer.give({{"ranks", given->ranks}, {"verb", given->words.front()}, {"exit_code", code}});
+    return static_cast<ExitCode>(code);
   };
 }
 

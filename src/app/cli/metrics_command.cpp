@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
 #include "app/export/mlflow_store.h"
@@ -26,22 +27,26 @@ Run declare_metrics_export(Verb& verb) {
   verb.example(
       "tributary metrics export runs/demo --mlflow mlruns\n"
       "  tributary metrics export runs/demo --wandb wandb");
-  return [arguments] {
+  return [arguments, answer = verb.answer()] {
     TRIB_REQUIRE(!arguments->mlflow.empty() || !arguments->wandb.empty(),
                  .what = "metrics: nothing to write", .where = "metrics export",
                  .found = "neither --mlflow nor --wandb", .expected = "at least one of them");
     TRIB_REQUIRE(!arguments->project.empty(), .what = "metrics: no name", .where = "--project",
                  .found = "an empty text", .expected = "the name of a project");
     const RunHistory history = read_history(arguments->run);
+    Json written;
     try {
       if (!arguments->mlflow.empty())
-        std::cout << write_mlflow_run(history, arguments->mlflow, arguments->project) << "\n";
+        written["mlflow"] = write_mlflow_run(history, arguments->mlflow, arguments->project);
       if (!arguments->wandb.empty())
-        std::cout << write_wandb_run(history, arguments->wandb, arguments->project) << "\n";
+        written["wandb"] = write_wandb_run(history, arguments->wandb, arguments->project);
     } catch (const std::filesystem::filesystem_error& error) {
       TRIB_RAISE(Fault::kResource, .what = "metrics: file cannot be written",
                  .where = error.path1().string(), .found = error.code().message());
     }
+    for (const auto& [tracker, path] : written.items())
+      std::cout << path.get<std::string>() << "\n";
+    answer.give(written);
     return ExitCode::kDone;
   };
 }

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "app/cli/commands.h"
@@ -131,7 +132,7 @@ Run declare_report(Verb& verb) {
       "  tributary report runs/demo --against runs/before\n"
       "  tributary report runs/demo --watch 5\n"
       "  tributary report trace.json");
-  return [arguments] {
+  return [arguments, answer = verb.answer()] {
     const std::filesystem::path run = arguments->run;
     const bool is_trace = std::filesystem::is_regular_file(run);
     check_arguments(*arguments, is_trace);
@@ -143,6 +144,7 @@ Run declare_report(Verb& verb) {
     if (is_trace) {
       write_report_file(write_trace_report(config::read_trace(run.string()), run.string()), path);
       std::cout << path << "\n";
+      answer.give({{"report", path}});
       return ExitCode::kDone;
     }
     bool has_ended = write_run_page(*arguments, path);
@@ -151,6 +153,7 @@ Run declare_report(Verb& verb) {
       std::this_thread::sleep_for(std::chrono::duration<double>(arguments->watch));
       has_ended = write_run_page(*arguments, path);
     }
+    answer.give({{"report", path}});
     return ExitCode::kDone;
   };
 }

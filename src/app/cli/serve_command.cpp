@@ -1,6 +1,7 @@
 #include <csignal>
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "app/cli/answer_options.h"
@@ -27,7 +28,7 @@ std::string name_of_model(const ServeArguments& given) {
 
 /// Serves until Ctrl-C or SIGTERM. All threads have the signals blocked, and this one waits for
 /// them.
-ExitCode serve(const ServeArguments& given) {
+ExitCode serve(const ServeArguments& given, const Answer& answer) {
   TRIB_REQUIRE(given.port >= 0 && given.port < (1 << 16), .what = "app: no such port",
                .where = "--port", .found = str(given.port), .expected = "0 to 65535");
   sigset_t ends;
@@ -40,8 +41,10 @@ ExitCode serve(const ServeArguments& given) {
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   const std::string name = name_of_model(given);
   ChatServer server(*model, {.port = static_cast<int>(given.port), .name = name});
-  std::cout << "serving " << name << " at http://127.0.0.1:" << server.port()
-            << "/ (a page; the API is below /v1); Ctrl-C ends it" << std::endl;
+  const std::string address = str("http://127.0.0.1:", server.port(), "/");
+  std::cout << "serving " << name << " at " << address
+            << " (a page; the API is below /v1); Ctrl-C ends it" << std::endl;
+  answer.give({{"name", name}, {"url", address}});
   std::thread listener([&server] { server.serve(); });
   int signal = 0;
   sigwait(&ends, &signal);
@@ -63,7 +66,7 @@ Run declare_serve(Verb& verb) {
       "The server answers programs and browsers of this machine alone: POST /v1/chat/completions "
       "and GET /v1/models as OpenAI defines them (docs/formats/chat_api.md), and a page at /.");
   verb.example("tributary serve runs/demo --port 8080");
-  return [given] { return serve(*given); };
+  return [given, answer = verb.answer()] { return serve(*given, answer); };
 }
 
 }  // namespace tributary::app

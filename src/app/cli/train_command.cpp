@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
 #include "app/engine/engine.h"
@@ -12,6 +13,7 @@
 #include "config/run/read_run_config.h"
 #include "config/run/stage_configs.h"
 #include "core/error.h"
+#include "core/file/given_file.h"
 #include "core/log.h"
 #include "core/text.h"
 
@@ -29,6 +31,28 @@ std::string generate_words(const std::string& directory, const RunRecord& run) {
       any ? (std::filesystem::path(directory) / found->images.front()).string() : "PICTURE.png";
   return str(" generate ", shell_word(directory), " --image ", shell_word(picture), " --prompt ",
              shell_word(any ? found->question : "What is this?"));
+}
+
+/// What a run left: the report that was drawn, and its summary where it has one.
+Json describe_run(const std::string& directory) {
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  Json run{{"directory", directory}, {"report", directory + "/report.html"}};
+  const std::string summary = directory + "/summary.json";
+  if (std::filesystem::exists(summary))
+    run["summary"] = parse_json(
+        read_given_file(summary, kMostBytes, {.what = "app: summary cannot be read"}), summary);
+  return run;
+}
+
+Json describe_imagined(const RankOutcome& outcome) {
+  Json stages = Json::array();
+  for (const ImaginedRun& run : outcome.imagined)
+    stages.push_back({{"parameters", run.parameters},
+                      {"trained_parameters", run.trained},
+                      {"kept_bytes", run.kept.count},
+                      {"kept_on_host_bytes", run.kept_on_host.count},
+                      {"activation_bytes", run.activations.count}});
+  return {{"dry_run", std::move(stages)}};
 }
 
 /// Writes the report of a run that ended well and suggests what to type next.
@@ -106,7 +130,7 @@ Run declare_train(Verb& verb) {
       "  optimizer.learning_rate=X  schedule.warmup_steps=N\n"
       "  validation.every=N  checkpoint.every=N  metrics.console_every=N\n"
       "  parallel.dp_shard=N  parallel.tp=N  parallel.pp=N");
-  return [options, plan] {
+  return [options, plan, answer = verb.answer()] {
     // The results are files, so training goes on when the reader of its output has gone.
     (void)std::signal(SIGPIPE, SIG_IGN);
     options->program = program_words();
@@ -114,9 +138,13 @@ Run declare_train(Verb& verb) {
     require_dry(*options);
     const std::vector<config::RunConfig> stages =
         config::stage_configs(options->config, options->overrides);
-    if (options->dry_run) return load_engine().train(*options).code;
+    if (options->dry_run) {
+      const RankOutcome outcome = load_engine().train(*options);
+      answer.give(describe_imagined(outcome));
+      return outcome.code;
+    }
     const Engine& engine = load_engine(engine_for(stages.front().run.device));
-    TrainOutcome outcome;
+    RankOutcome outcome;
     try {
       outcome = engine.train(*options);
     } catch (const Error& error) {
@@ -124,10 +152,15 @@ Run declare_train(Verb& verb) {
         draw_failed_run(config::run_directory(stage), error.what());
       throw;
     }
-    for (const config::RunConfig& stage : stages)
-      if (const std::string run = config::run_directory(stage);
-          outcome.leads && std::filesystem::exists(run + "/config.yaml"))
-        finish_run(run, outcome.code, own_program_words());
+    if (!outcome.leads) return outcome.code;
+    Json runs = Json::array();
+    for (const config::RunConfig& stage : stages) {
+      const std::string run = config::run_directory(stage);
+      if (!std::filesystem::exists(run + "/config.yaml")) continue;
+      finish_run(run, outcome.code, own_program_words());
+      runs.push_back(describe_run(run));
+    }
+    answer.give({{"runs", std::move(runs)}, {"exit_code", static_cast<int>(outcome.code)}});
     return outcome.code;
   };
 }

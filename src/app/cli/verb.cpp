@@ -16,18 +16,19 @@
 #include <unistd.h>
 #include <variant>
 
+#include "app/cli/describe_mistake.h"
 #include "app/engine/engine.h"
 #include "app/terminal/help_format.h"
 #include "app/terminal/show_error.h"
 #include "config/run/run_config.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/nearest_name.h"
 
 namespace tributary::app {
 
 struct Verb::State {
   CLI::App* app = nullptr;
+  std::optional<Answer> answer = {};
 };
 
 namespace {
@@ -140,6 +141,12 @@ void Verb::required(const std::string& names, std::int64_t& value, const std::st
 void Verb::flag(const std::string& names, bool& value, const std::string& help) {
   state_.app->add_flag(names, value, help);
 }
+Answer Verb::answer() {
+  Answer answer = state_.answer.emplace();
+  flag("--json", answer.is_asked(),
+       "print one JSON object, and errors as JSON; text goes to standard error");
+  return answer;
+}
 void Verb::fields(const std::vector<RequestField>& fields) {
   for (const RequestField& field : fields)
     std::visit(FieldDeclaration{.app = *state_.app, .verb = *this, .field = field}, field.value);
@@ -215,70 +222,6 @@ const CLI::App* chosen_verb(const CLI::App& root) {
 
 int exit_with(ExitCode code) { return static_cast<int>(code); }
 
-std::vector<std::string> names_below(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(verb->get_name());
-  return names;
-}
-
-/// The first of `words` that begins with `--` and is no option of the verb; else empty.
-std::string unknown_option(const CLI::App& verb, const std::vector<std::string>& words) {
-  for (const std::string& word : words) {
-    const std::string name = word.substr(0, word.find('='));
-    if (name.starts_with("--") && name.size() > 2 && verb.get_option_no_throw(name) == nullptr)
-      return name;
-  }
-  return "";
-}
-
-std::string nearest_option(const CLI::App& verb, const std::string& name) {
-  std::vector<std::string> known;
-  for (const CLI::Option* option : verb.get_options())
-    for (const std::string& each : option->get_lnames()) known.push_back("--" + each);
-  return nearest_name(name, known);
-}
-
-/// One line that says what is wrong with a command line that the parser refused.
-std::string describe_mistake(const CLI::App& root, std::vector<std::string> words,
-                             const std::string& refusal) {
-  const CLI::App* verb = &root;
-  std::string path = "tributary";
-  const auto known = [&] { return names_below(*verb); };
-  while (!words.empty() && !known().empty()) {
-    const auto names = known();
-    if (std::find(names.begin(), names.end(), words.front()) == names.end()) break;
-    verb = verb->get_subcommand(words.front());
-    path += " " + words.front();
-    words.erase(words.begin());
-  }
-  std::string text = "input error: app: command line not understood; found: ";
-  std::string hint;
-  const bool is_option = !words.empty() && words.front().starts_with('-');
-  if (!known().empty() && !is_option) {
-    std::string all;
-    for (const std::string& name : known()) all += (all.empty() ? "" : ", ") + name;
-    const std::string nearest = words.empty() ? "" : nearest_name(words.front(), known());
-    if (!nearest.empty()) hint = str("did you mean ", path, " ", nearest, "? ");
-    text += str(words.empty() ? "no verb after " + path : "no verb " + escaped(words.front()),
-                "; expected: one of ", all);
-  } else {
-    const std::string unknown = unknown_option(*verb, words);
-    const std::string nearest = unknown.empty() ? "" : nearest_option(*verb, unknown);
-    if (unknown.find('.') != std::string::npos) {
-      hint = str("keys have no dashes and one `=`: ", unknown.substr(2), "=VALUE; ");
-    } else if (!nearest.empty()) {
-      hint = str("did you mean ", nearest, "? ");
-    } else if (refusal.starts_with("--resume: ")) {
-      hint = "`--resume auto` goes on from the newest checkpoint; ";
-    } else if (refusal.find("required TEXT missing") != std::string::npos) {
-      hint = "write a value behind it; ";
-    }
-    text += refusal;
-  }
-  return str(text, "; fix: ", hint, "see `", path, " --help`");
-}
-
 constexpr const char* kBugFix =
     "this is a mistake of Tributary: please report it with this output and that of `tributary "
     "doctor`, as CONTRIBUTING.md says";
@@ -291,25 +234,31 @@ std::string described(Fault fault, const std::string& what, const std::exception
       .what();
 }
 
+/// Shows an error; returns the exit code.
+int fail(std::string_view error, ExitCode code) {
+  show_error(error, exit_with(code));
+  return exit_with(code);
+}
+
 int run_guarded(const Run& run) {
   try {
     return exit_with(run());
   } catch (const Error& error) {
-    show_error(error.what());
-    if (error.fault() == Fault::kBug && error.parts().fix.empty()) log_note(kBugFix);
-    return exit_with(error.exit_code());
+    const int code = fail(error.what(), error.exit_code());
+    if (error.fault() == Fault::kBug && error.parts().fix.empty() && !shows_json())
+      log_note(kBugFix);
+    return code;
   } catch (const std::bad_alloc&) {
-    show_error(str("resource error: app: out of memory; fix: ", config::kOutOfMemoryFix));
-    return exit_with(ExitCode::kResource);
+    return fail(str("resource error: app: out of memory; fix: ", config::kOutOfMemoryFix),
+                ExitCode::kResource);
   } catch (const std::ios_base::failure& error) {  // a file operation that nothing else checked
-    show_error(described(Fault::kResource, "app: a file cannot be used", error));
-    return exit_with(ExitCode::kResource);
+    return fail(described(Fault::kResource, "app: a file cannot be used", error),
+                ExitCode::kResource);
   } catch (const std::filesystem::filesystem_error& error) {
-    show_error(described(Fault::kResource, "app: a file cannot be used", error));
-    return exit_with(ExitCode::kResource);
+    return fail(described(Fault::kResource, "app: a file cannot be used", error),
+                ExitCode::kResource);
   } catch (const std::exception& error) {
-    show_error(described(Fault::kBug, "app: unexpected exception", error));
-    return exit_with(ExitCode::kBug);
+    return fail(described(Fault::kBug, "app: unexpected exception", error), ExitCode::kBug);
   }
 }
 
@@ -333,8 +282,16 @@ int after_output(int code) {
     log_warning(kLost);
     return code;
   }
-  show_error(str("resource error: ", kLost, "; fix: make room where it is written to"));
-  return code == 0 ? exit_with(ExitCode::kResource) : code;
+  const int lost = fail(str("resource error: ", kLost, "; fix: make room where it is written to"),
+                        ExitCode::kResource);
+  return code == 0 ? lost : code;
+}
+
+/// Whether an error is to be shown as JSON, also one of the command line itself. Behind `--` are
+/// the words of another verb.
+bool asks_for_json(const std::vector<std::string>& words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return std::find(words.begin(), end, "--json") != end && std::getenv("TRIB_ATTEMPT") == nullptr;
 }
 
 /// Translates `help VERB` and `version`, which people type as verbs, into the options.
@@ -366,17 +323,20 @@ int run_command_line(int argc, char** argv) {
     return exit_with(ExitCode::kInput);
   }
   translate_words(words);
+  shows_json() = asks_for_json(words);
   try {
     root.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& stop) {
     if (stop.get_exit_code() == 0) return after_output(root.exit(stop));  // --help, --version
-    show_error(describe_mistake(root, words, stop.what()));
-    return exit_with(ExitCode::kInput);
+    return fail(describe_mistake(root, words, stop.what()), ExitCode::kInput);
   } catch (const Error& error) {  // from a callback that reads a value
-    show_error(error.what());
-    return exit_with(error.exit_code());
+    return fail(error.what(), error.exit_code());
   }
-  return after_output(run_guarded(declared.at(chosen_verb(root)).run));
+  const DeclaredVerb& verb = declared.at(chosen_verb(root));
+  return after_output(run_guarded([&verb] {
+    if (verb.state.answer && verb.state.answer->is_asked()) verb.state.answer->take_output();
+    return verb.run();
+  }));
 }
 
 }  // namespace tributary::app

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cli/answer.h"
 #include "app/requests/given_options.h"
 #include "app/requests/request_field.h"
 #include "core/exit_code.h"
@@ -38,6 +39,9 @@ class Verb {
   void required(const std::string& names, std::string& value, const std::string& help);
   void required(const std::string& names, std::int64_t& value, const std::string& help);
   void flag(const std::string& names, bool& value, const std::string& help);
+  /// Declares --json of a verb that prints text or writes files. A verb whose text and object are
+  /// two forms of one table declares a flag and prints either.
+  [[nodiscard]] Answer answer();
   /// Declares all arguments of a table. The user separates the texts of a list by commas.
   void fields(const std::vector<RequestField>& fields);
   /// The options that the user gave. Ask it only while the verb runs.

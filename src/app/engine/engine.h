@@ -9,6 +9,7 @@
 #include "app/engine/chat_model.h"
 #include "config/run/run_config.h"
 #include "core/exit_code.h"
+#include "core/units.h"
 
 namespace tributary::app {
 
@@ -77,17 +78,28 @@ struct EngineFacts {
   std::string device_state;          // libraries found, or why there is no device
 };
 
-struct TrainOutcome {
+/// What a run would need that was only looked at.
+struct ImaginedRun {
+  std::int64_t parameters = 0;
+  std::int64_t trained = 0;  // of them, or of adapters beside them
+  Bytes kept = {};           // by the rank that needs most, whatever the batch
+  Bytes kept_on_host = {};   // the part of it that host memory keeps for a device
+  Bytes activations = {};    // of one full microbatch, an estimate
+};
+
+/// How a verb of several ranks ended on this one.
+struct RankOutcome {
   ExitCode code = ExitCode::kDone;
-  bool leads = true;  // whether this is the rank that writes the report
+  bool leads = true;                       // whether this is the rank that reports
+  std::vector<ImaginedRun> imagined = {};  // the stages of a dry run
 };
 
 /// The verbs that need libtorch. The torch-free executable loads the library with this table when
 /// it needs one.
 struct Engine {
-  TrainOutcome (*train)(const TrainOptions&);
+  RankOutcome (*train)(const TrainOptions&);
   ExitCode (*forward)(const ForwardOptions&);
-  ExitCode (*evaluate)(const EvaluateOptions&);
+  RankOutcome (*evaluate)(const EvaluateOptions&);
   std::unique_ptr<ChatModel> (*open_chat_model)(const ChatModelOptions&);
   ExitCode (*profile)(const ProfileOptions&);
   ExitCode (*inspect_checkpoint)(const CheckpointOptions&);

@@ -5,9 +5,9 @@
 namespace tributary::app {
 
 // One function per verb, in a file of the same name; engine.cpp puts them into the table.
-TrainOutcome run_train(const TrainOptions& options);
+RankOutcome run_train(const TrainOptions& options);
 ExitCode run_forward(const ForwardOptions& options);
-ExitCode run_evaluate(const EvaluateOptions& options);
+RankOutcome run_evaluate(const EvaluateOptions& options);
 std::unique_ptr<ChatModel> open_chat_model(const ChatModelOptions& options);
 ExitCode run_profile(const ProfileOptions& options);
 ExitCode inspect_checkpoint(const CheckpointOptions& options);

@@ -104,7 +104,7 @@ train::ValidationResult answer_all(const EvaluateOptions& options, const train::
 
 }  // namespace
 
-ExitCode run_evaluate(const EvaluateOptions& options) {
+RankOutcome run_evaluate(const EvaluateOptions& options) {
   const Answerer answerer = find_answerer(options.model);
   config::RunConfig run = describe_run(options, answerer);
   const train::Ranks ranks = train::join_ranks(run, config::read_model_config(answerer.directory));
@@ -122,7 +122,7 @@ ExitCode run_evaluate(const EvaluateOptions& options) {
               << " and " << options.summary << std::endl;
   });
   if (ranks.health) ranks.health->finish();
-  return ExitCode::kDone;
+  return {.leads = ranks.leads()};
 }
 
 }  // namespace tributary::app

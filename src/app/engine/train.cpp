@@ -141,7 +141,7 @@ void check_stage(config::RunConfig config, bool is_first, const TrainOptions& op
 
 }  // namespace
 
-TrainOutcome run_train(const TrainOptions& options) {
+RankOutcome run_train(const TrainOptions& options) {
   TRIB_REQUIRE(options.fallback.empty() || options.fallback == "previous",
                .what = "train: no such fallback", .where = "--fallback",
                .found = escaped(options.fallback), .expected = "previous");
@@ -152,12 +152,19 @@ TrainOutcome run_train(const TrainOptions& options) {
     stages.push_back(request_of(config, options));
   }
   if (options.dry_run) {
-    for (const train::TrainRequest& stage : stages)
-      train::look_at_run(stage, job_of(options), std::cout);
-    return {};
+    RankOutcome outcome;
+    for (const train::TrainRequest& stage : stages) {
+      const train::MemoryNeed need = train::look_at_run(stage, job_of(options), std::cout);
+      outcome.imagined.push_back({.parameters = need.count_parameters(),
+                                  .trained = need.count_trained(),
+                                  .kept = need.total(),
+                                  .kept_on_host = need.on_host,
+                                  .activations = need.activations});
+    }
+    return outcome;
   }
   const train::TrainEnd end = train::train(stages, std::cout);
-  return {end.code, end.leads};
+  return {.code = end.code, .leads = end.leads};
 }
 
 }  // namespace tributary::app

@@ -277,11 +277,11 @@ int run_ranks(const LaunchOptions& options) {
     if (!attempt.has_failed()) return 0;
     const AttemptEnd end = find_cause(attempt.ends());
     show_output(attempt.ends(), end.error);
-    show_error("tributary launch: " + end.cause);
+    show_error("tributary launch: " + end.cause, end.exit_code);
     if (attempt.was_signalled()) return end.exit_code;
     const NextAction next = policy.after_failure(end);
     if (!next.restarts) {
-      if (!next.reason.empty()) log_note("resource error: app: " + next.reason);
+      if (!next.reason.empty()) show_error("resource error: app: " + next.reason, next.exit_code);
       return next.exit_code;
     }
     log_note(str("tributary launch: restart ", policy.restarts(), " of ", options.limits.restarts,

@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/json.h"
+
 namespace tributary::app {
 
 /// How an error is shown.
@@ -16,13 +18,24 @@ struct ErrorStyle {
 /// In lines it leaves out the place in the source, unless the style asks for it.
 [[nodiscard]] std::string lay_out_error(std::string_view error, const ErrorStyle& style);
 
+/// The same error as an object: `error` with `fault`, `what`, `where`, `found`, `expected`, `fix`
+/// and `source`, as far as it has them, and `exit_code`.
+[[nodiscard]] Json error_json(std::string_view error, int exit_code);
+
 /// Writes an error to standard error. On a terminal it has one line per part, colour unless
 /// NO_COLOR is set or the terminal is dumb, and with `--verbose` the place in the source. Elsewhere
-/// it is unchanged.
-void show_error(std::string_view error);
+/// it is unchanged; under `--json` it is the object of error_json, on one line.
+void show_error(std::string_view error, int exit_code);
 
 /// Whether `--verbose` was given: output then has details that are left out otherwise.
 [[nodiscard]] inline bool& is_verbose() {
+  static bool given = false;
+  return given;
+}
+
+/// Whether errors are for a program: `--json` was given, and this is no rank of a launcher, which
+/// reads the text of its ranks.
+[[nodiscard]] inline bool& shows_json() {
   static bool given = false;
   return given;
 }

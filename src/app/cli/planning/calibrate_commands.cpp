@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
@@ -17,6 +18,16 @@ namespace {
 using cost::PredictionError;
 using cost::TrainingRow;
 using cost::TrainingTable;
+
+Json json_of(const PredictionError& error) {
+  Json json{{"mean", error.mean},
+            {"median", error.median},
+            {"highest", error.highest},
+            {"bias", error.bias}};
+  if (error.pairs > 0)
+    json.update({{"pairs", error.pairs}, {"order", error.order}, {"regret", error.regret}});
+  return json;
+}
 
 void print_error(const std::string& what, const PredictionError& error) {
   std::cout << what << ": mean error " << in_percent(error.mean, 2) << ", median "
@@ -74,7 +85,7 @@ void check_fit(const PredictionError& error, const std::vector<std::string>& fil
                .fix = "check that times are in milliseconds, and --base");
 }
 
-ExitCode run_calibrate(const CalibrateArguments& arguments) {
+ExitCode run_calibrate(const CalibrateArguments& arguments, const Answer& answer) {
   TRIB_REQUIRE(arguments.folds == 0 || (arguments.folds >= 2 && arguments.folds <= 100),
                .what = "app: value cannot be used", .where = "--folds",
                .found = str(arguments.folds), .expected = "0 (no check) or 2 to 100");
@@ -109,10 +120,11 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
   const PredictionError fitted = cost::judge_predictions(rows, predicted);
   check_fit(fitted, arguments.rows);
   print_error(str(rows.size(), " rows, in the fit"), fitted);
+  Json told{{"output", arguments.output}, {"rows", rows.size()}, {"in_fit", json_of(fitted)}};
   if (arguments.folds > 0) {
     const std::vector<double> unseen =
         cost::cross_validate(start, rows, static_cast<int>(arguments.folds), /*seed=*/0);
-    const auto part = [&](const std::string& name, auto belongs) {
+    const auto part = [&](const std::string& name, const char* key, auto belongs) {
       std::vector<TrainingRow> some;
       std::vector<double> of_some;
       for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -120,19 +132,23 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
         some.push_back(rows[i]);
         of_some.push_back(unseen[i]);
       }
-      if (!some.empty())
-        print_error(str(some.size(), " rows ", name, ", not in the fit (", arguments.folds,
-                        " folds by model and GPUs)"),
-                    cost::judge_predictions(some, of_some));
+      if (some.empty()) return;
+      const PredictionError error = cost::judge_predictions(some, of_some);
+      print_error(str(some.size(), " rows ", name, ", not in the fit (", arguments.folds,
+                      " folds by model and GPUs)"),
+                  error);
+      told["not_in_fit"][key] = json_of(error);
     };
     const std::int64_t node = cluster.devices_per_node();
-    part("in one node", [&](const TrainingRow& row) { return row.devices <= node; });
-    part("in several nodes", [&](const TrainingRow& row) { return row.devices > node; });
+    part("in one node", "one_node", [&](const TrainingRow& row) { return row.devices <= node; });
+    part("in several nodes", "several_nodes",
+         [&](const TrainingRow& row) { return row.devices > node; });
   }
   origin.pop_back();
   cluster.origin = origin;
   config::check_cluster(cluster, arguments.output);
   write_output(arguments.output, config::write_cluster(cluster));
+  answer.give(told);
   return ExitCode::kDone;
 }
 
@@ -144,7 +160,7 @@ struct PredictArguments {
   std::string output;
 };
 
-ExitCode run_predict(const PredictArguments& arguments) {
+ExitCode run_predict(const PredictArguments& arguments, const Answer& answer) {
   check_output(arguments.output, {arguments.cluster});  // it may replace the rows themselves
   const config::Cluster cluster = config::read_cluster(arguments.cluster);
   const TrainingTable table = cost::read_training_rows(arguments.rows);
@@ -159,9 +175,14 @@ ExitCode run_predict(const PredictArguments& arguments) {
   }
   write_output(arguments.output, cost::write_predictions(table, all));
   std::cout << table.rows.size() << " rows predicted\n";
-  if (!measured.empty())
-    print_error(str(measured.size(), " rows with a time"),
-                cost::judge_predictions(measured, predicted));
+  Json told{{"output", arguments.output}, {"rows", table.rows.size()}};
+  if (!measured.empty()) {
+    const PredictionError error = cost::judge_predictions(measured, predicted);
+    print_error(str(measured.size(), " rows with a time"), error);
+    told["rows_with_a_time"] = measured.size();
+    told["error"] = json_of(error);
+  }
+  answer.give(told);
   return ExitCode::kDone;
 }
 
@@ -180,10 +201,10 @@ Run declare_calibrate(Verb& verb) {
               "folds of the check on rows that a fit has not seen, by model and GPUs; 0: no check");
   verb.example(
       "tributary calibrate --rows single.csv --rows multi.csv --allreduce sweeps -o a100.yaml");
-  return [arguments] {
+  return [arguments, answer = verb.answer()] {
     TRIB_REQUIRE(!arguments->rows.empty(), .what = "app: no rows to fit", .where = "--rows",
                  .expected = "one file at least");
-    return run_calibrate(*arguments);
+    return run_calibrate(*arguments, answer);
   };
 }
 
@@ -195,7 +216,7 @@ Run declare_predict(Verb& verb) {
   verb.required("-o,--output", arguments->output,
                 "CSV to write: the rows with a column predicted_ms");
   verb.example("tributary predict --cluster a100.yaml --rows multi.csv -o predicted.csv");
-  return [arguments] { return run_predict(*arguments); };
+  return [arguments, answer = verb.answer()] { return run_predict(*arguments, answer); };
 }
 
 }  // namespace tributary::app

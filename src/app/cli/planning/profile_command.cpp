@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <ranges>
 #include <thread>
 
@@ -55,7 +56,7 @@ void check_profile(const std::string& path, const std::string& config) {
   if (std::filesystem::exists(path)) (void)config::read_profile(path);
 }
 
-ExitCode run_profile_jobs(const ProfileArguments& arguments) {
+ExitCode run_profile_jobs(const ProfileArguments& arguments, const Answer& answer) {
   TRIB_REQUIRE(arguments.ranks >= 0 && arguments.ranks <= 4096, .what = "app: number of ranks",
                .where = "--ranks", .found = str(arguments.ranks), .expected = "1 to 4096, or 0");
   TRIB_REQUIRE(arguments.options.fewest >= 0 && (arguments.here || arguments.options.fewest == 0),
@@ -85,6 +86,10 @@ ExitCode run_profile_jobs(const ProfileArguments& arguments) {
             << profile.collectives.size() << " of collectives\n";
   const std::string note = note_on_noise(profile, arguments.options.output);
   if (!note.empty()) std::cout << note << '\n';
+  answer.give({{"output", arguments.options.output},
+               {"layer_tables", profile.layers.size()},
+               {"collective_tables", profile.collectives.size()},
+               {"noise", note}});
   return ExitCode::kDone;
 }
 
@@ -106,7 +111,7 @@ Run declare_profile(Verb& verb) {
   verb.flag("--here", arguments->here,
             "measure in this process, or those of its job, alone: for `tributary launch`");
   verb.example("tributary profile configs/demo.yaml -o profile.json");
-  return [arguments] { return run_profile_jobs(*arguments); };
+  return [arguments, answer = verb.answer()] { return run_profile_jobs(*arguments, answer); };
 }
 
 }  // namespace tributary::app
