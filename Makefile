@@ -42,7 +42,8 @@ build: configure
 PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
 install: build
 	@mkdir -p $(PREFIX)/bin && ln -sf $(CURDIR)/$(BUILD)/tributary $(PREFIX)/bin/tributary
-	@echo "install: $(PREFIX)/bin/tributary -> $(CURDIR)/$(BUILD)/tributary"
+	@mkdir -p $(PREFIX)/share/bash-completion/completions && $(BUILD)/tributary completion bash >$(PREFIX)/share/bash-completion/completions/tributary
+	@echo "install: $(PREFIX)/bin/tributary -> $(CURDIR)/$(BUILD)/tributary, with completion for bash"
 	@case ":$$PATH:" in *:$(PREFIX)/bin:*) ;; *) echo "install: $(PREFIX)/bin is not on PATH: export PATH=$(PREFIX)/bin:\$$PATH";; esac
 
 demo: build

@@ -14,7 +14,11 @@ With `--json` a verb prints one JSON object on standard output and nothing else 
 `plan --method` print a list); what it says to people goes to standard error. An error is then the last line
 of standard error: `{"error": {"fault", "what", "where", "found", "expected", "fix", "source"}, "exit_code"}`,
 with the parts that it has. Of the processes of `launch` the launcher reports errors, so its own `--json`
-stands before `--`. `chat` has no such output: it is a dialogue, and programs ask `serve`.
+stands before `--`. Two verbs have no such output: `chat` is a dialogue (programs ask `serve`), and
+`completion` prints a script.
+
+`tributary completion bash` (zsh, fish) prints a script with which the shell completes verbs, options and
+keys; `make install` puts that of bash in place.
 """
 
 

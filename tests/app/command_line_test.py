@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,7 +48,7 @@ class Help(unittest.TestCase):
                 self.assertIn(f"Example:\n  tributary {' '.join(words)}", text)
 
     def test_every_verb_answers_programs(self):
-        without = {"chat"}  # docs/cli.md says why
+        without = {"chat", "completion"}  # docs/cli.md says why
         for words, text in list_verbs(TRIBUTARY):
             with self.subTest(verb=" ".join(words)):
                 self.assertEqual("  --json " in text, " ".join(words) not in without)
@@ -137,6 +139,57 @@ class Json(unittest.TestCase):
             self.assertEqual(done.returncode, 5)
             self.assertIn("the answer cannot be written",
                           json.loads(done.stderr.splitlines()[-1])["error"]["what"])
+
+
+COMPLETE = """
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); compopt() { :; }
+_tributary; printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+class Completion(unittest.TestCase):
+    def complete(self, *words):
+        with tempfile.NamedTemporaryFile("w") as script:
+            script.write(run("completion", "bash").stdout)
+            script.flush()
+            done = subprocess.run(["bash", "-c", COMPLETE, "bash", script.name, "tributary", *words],
+                                  capture_output=True, text=True, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_bash_completes_verbs(self):
+        verbs = {" ".join(words) for words, _ in list_verbs(TRIBUTARY)}
+        self.assertEqual(set(self.complete("")), {verb.split()[0] for verb in verbs})
+        self.assertEqual(self.complete("tr"), ["train"])
+        self.assertEqual(set(self.complete("data", "")),
+                         {verb.split()[1] for verb in verbs if verb.startswith("data ")})
+        self.assertEqual(self.complete("launch", "-n", "2", "--", "ev"), ["evaluate"])
+
+    def test_bash_completes_options_of_the_verb(self):
+        for words, text in list_verbs(TRIBUTARY):
+            with self.subTest(verb=" ".join(words)):
+                shown = set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", text, re.M))
+                self.assertEqual(set(self.complete(*words, "--")), shown | {"--verbose"})
+
+    def test_bash_completes_keys_where_they_are_taken(self):
+        self.assertEqual(self.complete("train", "run.yaml", "run.st"), ["run.steps="])
+        self.assertEqual(self.complete("config", "run.yaml", "data.sources.0.pa"),
+                         ["data.sources.0.path="])
+        self.assertEqual(self.complete("report", "run.st"), [])
+        self.assertEqual(self.complete("train", ""), [])
+
+    def test_scripts_of_other_shells_name_every_verb(self):
+        for shell in ("zsh", "fish"):
+            script = run("completion", shell).stdout
+            for words, _ in list_verbs(TRIBUTARY):
+                self.assertIn(words[-1], script)
+            if shutil.which(shell):
+                done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+        refused = run("completion", "csh")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("expected: bash, zsh or fish", refused.stderr)
 
 
 class Mistakes(unittest.TestCase):

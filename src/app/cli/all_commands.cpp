@@ -14,6 +14,8 @@ const std::vector<Command>& all_commands() {
        declare_data_inspect},
       {"data make-demo", Purpose::kTrain,
        "Render the demo data: five sources of questions about pictures", declare_data_make_demo},
+      {"completion", Purpose::kTrain, "Print a script that completes words in a shell",
+       declare_completion},
       {"doctor", Purpose::kTrain, "Say what this build and machine can do, and what would not work",
        declare_doctor},
       {"report", Purpose::kLook, "Draw a run as one HTML file that needs nothing else",

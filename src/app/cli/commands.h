@@ -12,6 +12,7 @@ Run declare_checkpoint_export(Verb& verb);
 Run declare_checkpoint_inspect(Verb& verb);
 Run declare_checkpoint_verify(Verb& verb);
 Run declare_compare(Verb& verb);
+Run declare_completion(Verb& verb);
 Run declare_config(Verb& verb);
 Run declare_data_inspect(Verb& verb);
 Run declare_data_make_demo(Verb& verb);

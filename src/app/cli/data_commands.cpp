@@ -165,7 +165,7 @@ Run declare_data_inspect(Verb& verb) {
   const auto arguments = std::make_shared<Arguments>();
   verb.positional("PATH", arguments->path,
                   "a file or directory of records, or a run's YAML file: all its sources");
-  verb.rest("key.path=value", arguments->overrides,
+  verb.rest(kKeyWords, arguments->overrides,
             "values that replace those of the YAML file, for example data.max_tokens=512");
   verb.option("--images", arguments->source.images,
               "folder that image paths start from (default: the folder of the file)");

@@ -95,7 +95,7 @@ Run declare_train(Verb& verb) {
   const auto options = std::make_shared<TrainOptions>();
   const auto plan = std::make_shared<std::string>();
   verb.positional("CONFIG.yaml", options->config, "the file that describes the run");
-  verb.rest("key.path=value", options->overrides,
+  verb.rest(kKeyWords, options->overrides,
             "values that replace those of the file, for example run.steps=200");
   verb.option("--plan", *plan,
               "a plan.json that decides placement, schedule and batch in place of the file's "

@@ -294,6 +294,14 @@ bool asks_for_json(const std::vector<std::string>& words) {
   return std::find(words.begin(), end, "--json") != end && std::getenv("TRIB_ATTEMPT") == nullptr;
 }
 
+/// `-o` and `--output`.
+std::vector<std::string> option_words(const CLI::Option& option) {
+  std::vector<std::string> words;
+  for (const std::string& name : option.get_snames()) words.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) words.push_back("--" + name);
+  return words;
+}
+
 /// Translates `help VERB` and `version`, which people type as verbs, into the options.
 void translate_words(std::vector<std::string>& words) {
   if (words.front() == "version" && words.size() == 1) words.front() = "--version";
@@ -303,6 +311,30 @@ void translate_words(std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+std::vector<VerbWords> list_verb_words() {
+  CLI::App root;
+  const auto declared = declare_all(root);
+  std::vector<VerbWords> verbs;
+  for (const Command& command : all_commands()) {
+    CLI::App* app = &root;
+    std::istringstream name(command.name);
+    for (std::string word; name >> word;) app = app->get_subcommand(word);
+    VerbWords& verb =
+        verbs.emplace_back(VerbWords{.name = command.name, .summary = command.summary});
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->get_positional()) {
+        verb.takes_keys =
+            verb.takes_keys || option->get_name().find(kKeyWords) != std::string::npos;
+        continue;
+      }
+      verb.options.push_back({.names = option_words(*option),
+                              .takes_value = option->get_items_expected_max() > 0,
+                              .help = option->get_description()});
+    }
+  }
+  return verbs;
+}
 
 int run_command_line(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);

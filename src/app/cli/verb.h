@@ -14,6 +14,9 @@
 
 namespace tributary::app {
 
+/// The name of the positional that takes values of a configuration.
+inline constexpr const char* kKeyWords = "key.path=value";
+
 /// What a verb does once its arguments are read.
 using Run = std::function<ExitCode()>;
 
@@ -68,6 +71,24 @@ struct Command {
 
 /// All verbs, in the order of --help.
 [[nodiscard]] const std::vector<Command>& all_commands();
+
+/// An option of a verb, as it is typed.
+struct VerbOption {
+  std::vector<std::string> names = {};  // -o, --output
+  bool takes_value = false;
+  std::string help = {};
+};
+
+/// What may be typed behind a verb.
+struct VerbWords {
+  std::string name = {};  // as of Command
+  std::string summary = {};
+  std::vector<VerbOption> options = {};
+  bool takes_keys = false;  // values of a configuration, key.path=value
+};
+
+/// The words of all verbs, in the order of --help.
+[[nodiscard]] std::vector<VerbWords> list_verb_words();
 
 /// Parses the command line, runs the verb, shows an error; returns the exit code.
 [[nodiscard]] int run_command_line(int argc, char** argv);

@@ -98,7 +98,7 @@ ExitCode run_profile_jobs(const ProfileArguments& arguments, const Answer& answe
 Run declare_profile(Verb& verb) {
   const auto arguments = std::make_shared<ProfileArguments>();
   verb.positional("CONFIG.yaml", arguments->options.config, "the file that describes the run");
-  verb.rest("key.path=value", arguments->options.overrides,
+  verb.rest(kKeyWords, arguments->options.overrides,
             "values that replace those of the file, for example run.threads=1");
   verb.required("-o,--output", arguments->options.output,
                 "profile to write; what it holds already is not measured again");
