@@ -6,7 +6,10 @@ Usage: generate_test.py TRIBUTARY
 import os
 import unittest
 
-from tiny_model import CONFIG, END, START, USER_TURN, VOCAB, TinyModelCase, grey_png, random_weights, read_f32, write_safetensors
+from tiny_model import CONFIG, END, START, USER_TURN, VISION_CONFIG, VOCAB, TinyModelCase, grey_png, random_weights, read_f32, write_safetensors
+
+
+COVERS = {"generate": ("qwen2", "qwen2_5_vl")}  # for the table of docs/models.md
 
 
 class Generate(TinyModelCase):
@@ -46,6 +49,7 @@ class Generate(TinyModelCase):
         self.check_answer(USER_TURN, "--system", "")
 
     def test_generate_sees_the_images(self):
+        self.assertEqual((CONFIG["model_type"], VISION_CONFIG["model_type"]), COVERS["generate"])
         self.make_vision_model()
         stripes = self.write_bytes("stripes.png", grey_png(56, lambda x, y: x % 8 * 30))
         spot = self.write_bytes("spot.png", grey_png(56, lambda x, y: 250 * (x > 20 and y < 30)))

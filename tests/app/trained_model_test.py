@@ -15,6 +15,9 @@ from tiny_model import CONFIG, MLP, TOKENIZER, TRIBUTARY, TinyModelCase, random_
 STORE_IN_BF16 = sys.argv.pop(1)
 
 
+COVERS = {"train": ("qwen2",), "generate": ("qwen2",), "export": ("qwen2",)}  # of docs/models.md
+
+
 class TrainedModel(TinyModelCase):
     def train_tiny_run(self):
         question = {"messages": [{"role": "user", "content": "why?"},
@@ -46,6 +49,7 @@ optimizer: {{learning_rate: 0.01}}
         return out
 
     def test_generate_answers_from_a_run_as_from_its_export(self):
+        self.assertEqual({(CONFIG["model_type"],)}, set(COVERS.values()))
         self.train_tiny_run()
         code, out, error = self.run_verb("checkpoint", "export", self.path("run"),
                                          "-o", self.path("exported"), "--json")

@@ -206,6 +206,7 @@ class Suite:
         self.folder = Path(folder)
         self.failed = []
         self.done = 0
+        self.covered = {"forward": set(), "export": set()}  # families
 
     def check(self, name, body):
         """`body` returns (measures, faults)."""
@@ -229,6 +230,7 @@ class Suite:
 
     def parity(self, case):
         """Logits, loss and gradients of one case."""
+        self.covered["forward"].add(case.name.split(":")[0])
 
         def body():
             publish(case, self.directory(case))
@@ -249,8 +251,9 @@ class Suite:
         return 1 if self.failed or self.done < at_least else 0
 
 
-def run_suite(description, cases, at_least):
-    """Main program: `cases(suite)` calls suite.parity and suite.check."""
+def run_suite(description, cases, at_least, covers):
+    """Main program: `cases(suite)` calls suite.parity and suite.check. `covers` says of which families,
+    whose names and a colon begin those of their cases."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--binary", required=True, help="the tributary executable")
     parser.add_argument("--exporter", help="the executable export_model, for round trips")
@@ -259,4 +262,7 @@ def run_suite(description, cases, at_least):
     with tempfile.TemporaryDirectory() as folder:
         suite = Suite(options.binary, options.exporter, options.keep or folder)
         cases(suite)
+        found = {column: sorted(families) for column, families in suite.covered.items()}
+        if found != {column: sorted(families) for column, families in covers.items()}:
+            sys.exit(f"COVERS says {covers}, and the cases were of {found}")
         sys.exit(suite.finish(at_least))

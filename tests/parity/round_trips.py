@@ -57,6 +57,7 @@ def check_export(suite, case, kind, dtype, stale_type=False):
 
     With `stale_type` config.json names bf16 before, which must not round what we write.
     """
+    suite.covered["export"].add(case.name.split(":")[0])
 
     def body():
         source, target = suite.directory(case) / "source", suite.directory(case) / "exported"

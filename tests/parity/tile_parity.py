@@ -16,6 +16,10 @@ from transformers.models.llava_onevision.processing_llava_onevision import Llava
 IMAGE, VIDEO = 290, 291
 VOCAB = 300
 
+# For the table of docs/models.md: what is compared, and of which families.
+COVERS = {"forward": ("internvl", "llava_onevision"),
+          "export": ("internvl", "llava_onevision")}
+
 
 @dataclasses.dataclass
 class Sizes:
@@ -287,4 +291,4 @@ def cases(suite):
 
 
 if __name__ == "__main__":
-    harness.run_suite(__doc__, cases, at_least=43)
+    harness.run_suite(__doc__, cases, at_least=43, covers=COVERS)

@@ -13,6 +13,10 @@ import transformers
 IMAGE, VIDEO, START, END = 290, 291, 292, 293
 VOCAB = 300
 
+# For the table of docs/models.md: what is compared, and of which families.
+COVERS = {"forward": ("qwen2_vl", "qwen2_5_vl", "qwen3_vl"),
+          "export": ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")}
+
 
 @dataclasses.dataclass
 class Sizes:
@@ -254,4 +258,4 @@ def cases(suite):
 
 
 if __name__ == "__main__":
-    harness.run_suite(__doc__, cases, at_least=69)
+    harness.run_suite(__doc__, cases, at_least=69, covers=COVERS)

@@ -17,6 +17,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, Qwen2_5_VLForConditionalGeneration
 
 STEPS = 50
+TOWERS = ("qwen2_5_vl", "qwen2_vl")  # whose gradients are compared
+COVERS = {"LoRA": ("qwen2", "qwen2_5_vl", "qwen2_vl")}  # for the table of docs/models.md
 KINDS = {"lora": {}, "rslora": {"use_rslora": True}, "dora": {"use_dora": True}}
 
 
@@ -71,7 +73,8 @@ class Adapters(text_case.TextCase):
 
     def test_gradients_of_a_vision_tower_are_those_of_peft(self):
         import vision_language_parity as pictures
-        for family in ("qwen2_5_vl", "qwen2_vl"):
+        self.assertEqual(COVERS["LoRA"], (self.family, *TOWERS))
+        for family in TOWERS:
             case = pictures.make_case(family, "adapters", pictures.Sizes(), "packed",
                                       [[12, (4, 8), 9], [7, (6, 4), (4, 4), 5]])
             harness.publish(case, self.shared / family)

@@ -55,6 +55,10 @@ class Job:
                 process.communicate()
 
 
+# For the table of docs/models.md: axes that train as one process does.
+COVERS = {"tp": ("qwen2_5_vl",), "pp": ("qwen2_5_vl",), "cp": ("qwen2_5_vl",)}
+
+
 class ManyRanks(beside_one_process.BesideOneProcess):
     def run_on(self, name, ranks, *arguments, code=0, **values):
         results = Job(self.config(name, **values), ranks, *arguments).wait()
@@ -63,6 +67,8 @@ class ManyRanks(beside_one_process.BesideOneProcess):
         return self.shared / name
 
     def test_every_mesh_trains_like_one_process(self):
+        model = json.loads((self.shared / "model/config.json").read_text())
+        self.assertEqual({(model["model_type"],)}, set(COVERS.values()))
         for name, ranks, mesh in (("shard", 2, {}), ("replicate", 2, {"dp_replicate": 2}),
                                   ("tp", 2, {"tp": 2}), ("both", 4, {"dp_shard": 2, "tp": 2}),
                                   ("hybrid", 4, {"dp_replicate": 2, "dp_shard": 2}),

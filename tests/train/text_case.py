@@ -21,6 +21,8 @@ RECORDS = 8  # as many as a step takes, so that their order does not matter
 class TextCase(run_case.RunCase):
     """Beside the workplace of tiny_run the model `text`, and a batch that every step takes."""
 
+    family = Qwen2Config.model_type
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()

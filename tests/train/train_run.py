@@ -14,6 +14,9 @@ import safetensors.numpy
 import tiny_run
 
 
+COVERS = {"train": ("qwen2_5_vl",), "export": ("qwen2_5_vl",)}  # for the table of docs/models.md
+
+
 class TrainRun(run_case.BesideStraightRun):
     def test_run_directory_holds_what_its_format_page_says(self):
         self.assertEqual(self.straight_result.returncode, 0, self.straight_result.stderr)
@@ -212,6 +215,8 @@ class TrainRun(run_case.BesideStraightRun):
             self.assertAlmostEqual(event.value, line["loss"], places=4)
 
     def test_export_holds_the_tensors_of_the_checkpoint(self):
+        model = json.loads((self.shared / "model/config.json").read_text())
+        self.assertEqual({(model["model_type"],)}, set(COVERS.values()))
         exported = self.shared / "exported"
         subprocess.run([self.program, "checkpoint", "export", self.straight, "-o", exported],
                        check=True, stdout=subprocess.DEVNULL, env=tiny_run.environment())

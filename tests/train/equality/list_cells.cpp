@@ -14,6 +14,8 @@ constexpr std::array<Degree, 5> kAxes{&config::MeshShape::dp_replicate,
 
 constexpr config::RecomputePlan kMlps = config::RecomputePlan::kSelective;
 
+const config::AdapterSection kLora{.kind = config::AdapterKind::kLora, .rank = 3, .alpha = 6};
+
 config::MeshShape shape_of(std::initializer_list<Degree> axes) {
   config::MeshShape shape;
   for (const Degree axis : axes) shape.*axis = 2;
@@ -121,7 +123,7 @@ Cell with_turns(Cell cell, const config::MeshShape& tower, std::int64_t passes) 
 
 /// Adds adapters under every axis, order and placement.
 void add_adapters(bool all, std::vector<Cell>& cells) {
-  const config::AdapterSection lora{.kind = config::AdapterKind::kLora, .rank = 3, .alpha = 6};
+  const config::AdapterSection& lora = kLora;
   const config::AdapterSection dora{.kind = config::AdapterKind::kDora, .rank = 2, .rslora = true};
   const config::AdapterSection some{.kind = config::AdapterKind::kDora,
                                     .targets = {"q_proj", "v_proj", "model.layers.1.*.o_proj"}};
@@ -223,6 +225,7 @@ void add_towers(bool all, std::vector<Cell>& cells) {
                           with_tower({.shape = {.dp_shard = 2}}, {.tp = 2}, 2),
                           with_tower({.shape = {.tp = 2}}, {.pp = 2})};
     if (tower == config::VisionClass::kQwen3Vl) own.push_back({.shape = {.pp = 2, .cp = 2}});
+    own.push_back({.shape = {.tp = 2}, .adapter = kLora});
     for (Cell& cell : own) {
       cell.tower = tower;
       if (!all) cell.steps = 6;
@@ -268,12 +271,14 @@ void add_sound(bool all, std::vector<Cell>& cells) {
     own.push_back(with_tower({.shape = {.cp = 2, .tp = 2}}, {.dp_shard = 2, .tp = 2}, 3));
     own.push_back(with_tower(pipeline({.pp = 2, .dp_shard = 2}, Order::kZbV), {.dp_shard = 4}));
   }
+  own.push_back({.shape = {.tp = 2}, .adapter = kLora});
   const std::size_t alone = own.size();
   own.push_back({.shape = {.dp_shard = 2}});
   own.push_back({.shape = {.tp = 2}});
   own.push_back({.shape = {.cp = 2}});
   own.push_back({.shape = {.pp = 2}});
   own.push_back({.shape = {.dp_shard = 2}, .freeze = {"vision", "audio_projector"}});
+  own.push_back({.shape = {.tp = 2}, .adapter = kLora});
   for (Cell& cell : list_branches()) own.push_back(std::move(cell));
   for (std::size_t i = 0; i < own.size(); ++i) {
     Cell& cell = own[i];

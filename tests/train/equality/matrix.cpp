@@ -4,7 +4,7 @@
 // many ranks as there are processes, or those of them with TEXT in their name; rank 0 prints a line
 // for each and all return 1 when one deviates too far. On CUDA the ranks share a device, their
 // tensors travel through the host, and the one rank that they are compared with computes on the
-// CPU.
+// CPU. equality_matrix --list [--all] runs nothing and prints the ranks and the name of each cell.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -29,6 +29,11 @@ int main(int count, char** arguments) {
     const auto named = std::ranges::find(words, option);
     return words.end() - named > 1 ? std::string(*std::next(named)) : std::move(otherwise);
   };
+  if (std::ranges::count(words, "--list") > 0) {
+    for (const train::Cell& cell : train::list_cells(all))
+      std::printf("%d | %s\n", static_cast<int>(cell.world()), cell.name().c_str());
+    return 0;
+  }
   const std::string device = value_of("--device", "cpu");
   const std::string only = value_of("--only", "");
   const mesh::Launch launch = mesh::read_launch();
