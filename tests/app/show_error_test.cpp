@@ -51,8 +51,9 @@ TEST(ErrorJson, HoldsThePartsThatAnErrorHas) {
       "fault": "input", "what": "config: heads do not divide", "where": "a.yaml:3",
       "found": "28 heads [all]", "fix": "set tp to 4", "source": "config/run/mesh_shape.cpp:88"},
       "exit_code": 2})"));
-  EXPECT_EQ(error_json("bug: it [is] broken", 70),
-            Json::parse(R"({"error": {"fault": "bug", "what": "it [is] broken"}, "exit_code": 70})"));
+  EXPECT_EQ(
+      error_json("bug: it [is] broken", 70),
+      Json::parse(R"({"error": {"fault": "bug", "what": "it [is] broken"}, "exit_code": 70})"));
   EXPECT_EQ(error_json("tributary launch: rank 1 was lost", 10)["error"],
             Json({{"what", "tributary launch: rank 1 was lost"}}));
 }

@@ -245,7 +245,7 @@ std::vector<Cell> list_branches() {
       with_tower({.shape = {.tp = 2}, .audio = {{.dp_shard = 2}}, .freeze = {"vision"}},
                  {.dp_shard = 2}, 2),
       with_tower(pipeline({.pp = 2}, Order::kZbV), {.dp_shard = 2}),
-      with_tower(pipeline({.pp = 2}, Order::k1f1b), {}),
+      with_tower(pipeline({.pp = 2}, Order::k1f1b), {.dp_shard = 2}),
       with_tower(pipeline({.pp = 2, .tp = 2}, Order::kInterleaved), {.pp = 2})};
   cells[5].audio = {{.dp_shard = 2}};
   cells[5].freeze = {"audio", "audio_projector"};
