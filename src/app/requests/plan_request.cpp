@@ -160,7 +160,7 @@ PlanRequest read_request(PlanOptions options) {
     if (asked.model.is_path)
       check_profile_model(*request.profile, asked.profile.where(), asked.model.text);
   }
-  request.recorded = read_lengths(asked.lengths, asked.length_rows);
+  request.recorded = read_lengths(asked.lengths, asked.length_rows, request.model);
   refuse_idle_options(request);
   return request;
 }

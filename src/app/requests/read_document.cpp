@@ -76,10 +76,11 @@ simulate::RecordedSizes sizes_of(const NumberTable& table) {
 }
 
 std::optional<simulate::RecordedSizes> read_lengths(const Document& lengths,
-                                                    const std::optional<NumberTable>& rows) {
-  if (rows) return sizes_of(*rows);
+                                                    const std::optional<NumberTable>& rows,
+                                                    const config::ModuleGraph& model) {
+  if (rows) return simulate::sizes_for(model, sizes_of(*rows));
   if (lengths.empty()) return std::nullopt;
-  return read_sizes(lengths);
+  return simulate::sizes_for(model, read_sizes(lengths));
 }
 
 }  // namespace tributary::app

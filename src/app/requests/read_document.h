@@ -39,8 +39,10 @@ struct Document {
 /// errors: Fault::kInput naming the row
 [[nodiscard]] simulate::RecordedSizes sizes_of(const NumberTable& table);
 
-/// Sizes of samples from a file or from the rows of Python; null where the caller gave neither.
+/// Sizes of samples for a model, from a file or from the rows of Python; null where the caller gave
+/// neither.
 [[nodiscard]] std::optional<simulate::RecordedSizes> read_lengths(
-    const Document& lengths, const std::optional<NumberTable>& rows);
+    const Document& lengths, const std::optional<NumberTable>& rows,
+    const config::ModuleGraph& model);
 
 }  // namespace tributary::app

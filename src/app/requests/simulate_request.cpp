@@ -85,7 +85,7 @@ void read_plan_files(SimulateRequest& request) {
     request.media = simulate::read_recorded_media(options.run, options.skip);
     if (options.threads == 0) options.threads = threads_of_run(options.run);
   }
-  request.recorded = read_lengths(options.lengths, options.length_rows);
+  request.recorded = read_lengths(options.lengths, options.length_rows, request.model);
 }
 
 /// Threads have an effect only where the number of cores is known.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace tributary::config {
 namespace {
@@ -16,6 +17,12 @@ std::vector<std::int64_t> window_layers_of(const VisionConfig& vision) {
   std::vector<std::int64_t> layers;
   for (std::int64_t layer = 0; vision.window > 0 && layer < vision.layers; ++layer)
     if (std::ranges::count(vision.full_attention_layers, layer) == 0) layers.push_back(layer);
+  return layers;
+}
+
+std::vector<std::int64_t> window_layers_of(const AudioConfig& audio) {
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(audio.chunk > 0 ? audio.layers : 0));
+  std::iota(layers.begin(), layers.end(), 0);
   return layers;
 }
 
@@ -54,10 +61,13 @@ std::vector<FrontModule> front_modules(const ModelConfig& model) {
                        .takes = {Modality::kImage, Modality::kVideo},
                        .input_rows = "patches",
                        .row_width = vision->patch_width(),
+                       .item = picture_form(*vision),
                        .window_layers = window_layers_of(*vision),
                        .work = count_vision_work});
-    modules.push_back(
-        {.name = "projector", .feeds = std::string(kBackboneModule), .work = count_merger_work});
+    modules.push_back({.name = "projector",
+                       .feeds = std::string(kBackboneModule),
+                       .item = picture_form(*vision),
+                       .work = count_merger_work});
   }
   if (const auto& audio = model.audio) {
     // In models that take images too, "projector" is theirs.
@@ -71,9 +81,12 @@ std::vector<FrontModule> front_modules(const ModelConfig& model) {
                        .takes = {Modality::kAudio},
                        .input_rows = "frames",
                        .row_width = audio->mel_bins,
+                       .item = sound_form(*audio),
+                       .window_layers = window_layers_of(*audio),
                        .work = count_audio_work});
     modules.push_back({.name = projector,
                        .feeds = std::string(kBackboneModule),
+                       .item = sound_form(*audio),
                        .work = count_audio_projector_work});
   }
   return modules;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/family/item_form.h"
 #include "config/family/model_config.h"
 #include "config/family/module_work.h"
 #include "core/sample_shape.h"
@@ -45,6 +46,7 @@ struct FrontModule {
   std::vector<Modality> takes = {};              // of an encoder, in the order of its rows
   std::string input_rows = {};                   // what they are called: patches
   std::int64_t row_width = 0;                    // values of each
+  ItemForm item = {};                            // what it takes, of an encoder and behind it
   std::vector<std::int64_t> window_layers = {};  // that attend inside windows
   /// Its work on one item, without its name.
   ModuleWork (*work)(const ModelConfig& model, const Grid& item) = nullptr;

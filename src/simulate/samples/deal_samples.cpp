@@ -134,6 +134,17 @@ RecordedSizes sizes_of(const config::ShapeHistogram& histogram) {
   return recorded;
 }
 
+RecordedSizes sizes_for(const config::ModuleGraph& model, RecordedSizes recorded) {
+  const bool only_hears =
+      std::ranges::any_of(model.modules, cost::hears) && !cost::has_both_media(model);
+  if (!only_hears) return recorded;
+  for (SampleSize& size : recorded.sizes) {
+    size.patches += std::exchange(size.frames, 0);
+    size.items += std::exchange(size.clips, 0);
+  }
+  return recorded;
+}
+
 std::vector<SampleSize> draw_recorded(const RecordedSizes& recorded, std::uint64_t seed,
                                       std::uint64_t step, std::int64_t count) {
   TRIB_REQUIRE(!recorded.sizes.empty(), .what = "simulate: no sample sizes to draw from");

@@ -65,6 +65,10 @@ struct RecordedSizes {
 /// The sizes of a histogram, as size_of.
 [[nodiscard]] RecordedSizes sizes_of(const config::ShapeHistogram& histogram);
 
+/// Sizes as the encoders of a model take them: one that encodes nothing but sound has its positions
+/// where others have patches.
+[[nodiscard]] RecordedSizes sizes_for(const config::ModuleGraph& model, RecordedSizes recorded);
+
 /// Draws from recorded sizes by their counts.
 ///
 /// errors: Fault::kInput when nothing is recorded

@@ -80,9 +80,9 @@ MeasuredTimes::MeasuredTimes(const config::RunConfig& config, const config::Plan
   }
 }
 
-Nanoseconds MeasuredTimes::time_of(const std::string& module, const Grid& item) const {
-  const auto patches = static_cast<double>(item.patches());
-  return time_of(module, patches, patches * static_cast<double>(item.rows * item.columns));
+Nanoseconds MeasuredTimes::time_of(const std::string& module, const Grid& inside) const {
+  const auto rows = static_cast<double>(inside.patches());
+  return time_of(module, rows, rows * static_cast<double>(inside.rows * inside.columns));
 }
 
 Nanoseconds MeasuredTimes::time_of(const std::string& module, double items, double pairs) const {

@@ -44,7 +44,7 @@ Nanoseconds predict_item(const config::ModelConfig& model, const config::ModelSe
   if (times != nullptr) {
     Nanoseconds time;
     for (const config::FrontModule& module : chain.modules)
-      time += times->time_of(module.name, item);
+      time += times->time_of(module.name, module.item.inside(model, item));
     return time;
   }
   ForwardFlops forward;

@@ -20,6 +20,12 @@ std::int64_t tokens_of(std::span<const data::EncodedSample* const> samples) {
   return tokens;
 }
 
+config::ModuleChain chain_of(const config::ModelConfig& config, const std::string& module) {
+  for (config::ModuleChain& chain : config::chains_of(config))
+    if (config::find_module(chain.modules, module) != nullptr) return std::move(chain);
+  TRIB_RAISE(Fault::kBug, .what = "train: layer of a module that the model lacks", .found = module);
+}
+
 /// Runs one microbatch by the executor, and takes the marks of its layers.
 class MarkedRun {
  public:
@@ -138,22 +144,28 @@ ProfileBatch fill_microbatches(std::span<const data::EncodedSample> samples, Tok
 LayerWork work_of(std::span<const data::EncodedSample* const> samples, const LayerKey& key,
                   const config::ModelConfig& config) {
   LayerWork work{.microbatches = 1};
-  for (const data::EncodedSample* sample : samples) {
-    if (key.module == config::kBackboneModule) {
+  if (key.module == config::kBackboneModule) {
+    for (const data::EncodedSample* sample : samples) {
       const auto length = static_cast<double>(sample->tokens.size());
       work.items += length;
       work.pairs += length * length;
-      continue;
     }
+    return work;
+  }
+  const config::ModuleChain chain = chain_of(config, key.module);
+  const std::vector<Modality>& takes = chain.modules.front().takes;
+  const config::ItemForm& form = chain.modules.front().item;
+  for (const data::EncodedSample* sample : samples) {
     for (const data::PatchedItem& item : sample->items) {
-      const auto patches = static_cast<double>(item.grid.patches());
-      work.items += patches;
-      work.pairs += patches * patches / static_cast<double>(item.grid.time);
+      if (std::ranges::count(takes, item.modality) == 0) continue;
+      const Grid grid = form.inside(config, item.grid);
+      const auto rows = static_cast<double>(grid.patches());
+      work.items += rows;
+      work.pairs += rows * rows / static_cast<double>(grid.time);
     }
   }
-  if (key.layer != "window_block") return work;
-  const auto side = static_cast<double>(config.vision->window / config.vision->patch);
-  work.pairs = std::min(work.pairs, work.items * side * side);
+  if (key.layer == "window_block")
+    work.pairs = std::min(work.pairs, work.items * static_cast<double>(form.window));
   return work;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/family/known_modules.h"
 #include "train/profile/crowded_rounds.h"
 
 namespace tributary::train {
@@ -9,14 +10,12 @@ namespace {
 
 constexpr std::int64_t kShortest = 16;
 constexpr std::size_t kMostTextPacks = 8;
-constexpr std::size_t kMostImagePacks = 6;
+constexpr std::size_t kMostItemPacks = 6;  // of an encoder
 
-/// The lowest token that is no placeholder.
+/// The lowest token that says nothing of media.
 std::int32_t plain_token(const config::TokenIds& ids) {
   std::int32_t token = 0;
-  while (token == ids.image_pad || token == ids.video_pad || token == ids.vision_start ||
-         token == ids.vision_end)
-    ++token;
+  while (config::is_of_media(ids, token)) ++token;
   return token;
 }
 
@@ -30,44 +29,69 @@ data::EncodedSample make_sample(std::vector<std::int32_t> tokens) {
   return sample;
 }
 
-data::EncodedSample make_image(const config::ModelConfig& config, const Grid& grid) {
-  const config::VisionConfig& vision = *config.vision;
-  std::vector<std::int32_t> tokens;
-  const auto add = [&](std::int64_t token) {  // where the family has it
-    if (token >= 0) tokens.push_back(static_cast<std::int32_t>(token));
-  };
-  add(config.tokens.vision_start);
-  const std::int64_t pads = vision.cuts_tiles() ? config::tokens_of_tiles(vision, grid)
-                                                : grid.patches() / (vision.merge * vision.merge);
-  tokens.insert(tokens.end(), static_cast<std::size_t>(pads),
-                static_cast<std::int32_t>(config.tokens.image_pad));
-  add(config.tokens.vision_end);
+/// A sample of one item.
+data::EncodedSample make_sample(const config::ModelConfig& config,
+                                const config::FrontModule& encoder, const Grid& grid) {
+  const Modality modality = encoder.takes.front();
+  std::vector<std::int32_t> tokens(
+      static_cast<std::size_t>(encoder.item.tokens(config, grid)),
+      static_cast<std::int32_t>(config::pad_of(config.tokens, modality)));
   tokens.push_back(plain_token(config.tokens));
   data::EncodedSample sample = make_sample(std::move(tokens));
-  data::PatchedItem item{
-      .modality = Modality::kImage, .grid = grid, .seconds_per_step = 0, .rows = {}};
-  item.rows.resize(static_cast<std::size_t>(grid.patches() * vision.patch_width()));
+  data::PatchedItem item{.modality = modality, .grid = grid, .seconds_per_step = 0, .rows = {}};
+  item.rows.resize(static_cast<std::size_t>(grid.patches() * encoder.row_width));
   for (std::size_t i = 0; i < item.rows.size(); ++i)
     item.rows[i] = static_cast<float>(i % 17) / 17 - 0.5F;
   sample.items.push_back(std::move(item));
   return sample;
 }
 
-/// The sizes of the images, from that of the largest frame on: each side is halved in turn.
-std::vector<Grid> frames_below(const Grid& largest, std::int64_t merge) {
-  const auto half = [merge](std::int64_t side) {
-    return std::max(merge, side / 2 / merge * merge);
-  };
-  std::vector<Grid> frames;
-  Grid next{1, largest.rows, largest.columns};
-  while (frames.size() < kMostImagePacks && (frames.empty() || !(frames.back() == next))) {
-    frames.push_back(next);
-    if (next.rows >= next.columns)
-      next.rows = half(next.rows);
-    else
-      next.columns = half(next.columns);
+/// The items of an encoder in samples.
+std::vector<Grid> items_of(const config::FrontModule& encoder,
+                           std::span<const data::EncodedSample* const> samples) {
+  std::vector<Grid> items;
+  for (const data::EncodedSample* sample : samples)
+    for (const data::PatchedItem& item : sample->items)
+      if (std::ranges::count(encoder.takes, item.modality) > 0) items.push_back(item.grid);
+  return items;
+}
+
+/// The item of the largest frame, and those of its half, its quarter, ...; empty without items.
+std::vector<Grid> halve_largest(const config::ModelConfig& config,
+                                const config::FrontModule& encoder,
+                                const std::vector<Grid>& items) {
+  std::vector<Grid> halves;
+  if (items.empty()) return halves;
+  Grid next = *std::ranges::max_element(items, {},
+                                        [](const Grid& item) { return item.rows * item.columns; });
+  next = {1, next.rows, next.columns};
+  while (halves.size() < kMostItemPacks && (halves.empty() || !(halves.back() == next))) {
+    halves.push_back(next);
+    next = encoder.item.half(config, next);
   }
-  return frames;
+  return halves;
+}
+
+std::int64_t count_rows(const std::vector<Grid>& items) {
+  std::int64_t rows = 0;
+  for (const Grid& item : items) rows += item.patches();
+  return rows;
+}
+
+void add_packs(const config::ModelConfig& config, const config::FrontModule& encoder,
+               Tokens capacity, std::span<const data::EncodedSample> samples,
+               std::vector<SamplePack>& packs) {
+  std::vector<const data::EncodedSample*> all;
+  for (const data::EncodedSample& sample : samples) all.push_back(&sample);
+  std::int64_t most = 0;
+  for (const auto& members : fill_microbatches(samples, capacity, samples.size()).microbatches)
+    most = std::max(most, count_rows(items_of(encoder, members)));
+  for (const Grid& item : halve_largest(config, encoder, items_of(encoder, all))) {
+    const data::EncodedSample sample = make_sample(config, encoder, item);
+    const std::int64_t fit = capacity.count / std::ssize(sample.tokens);
+    const std::int64_t count = std::min(fit, std::max<std::int64_t>(1, most / item.patches()));
+    if (count > 0) packs.emplace_back(static_cast<std::size_t>(count), sample);
+  }
 }
 
 }  // namespace
@@ -83,32 +107,11 @@ std::vector<SamplePack> make_text_packs(const config::ModelConfig& config, Token
   return packs;
 }
 
-std::vector<SamplePack> make_image_packs(const config::ModelConfig& config, Tokens capacity,
-                                         std::span<const data::EncodedSample> samples) {
-  if (!config.vision) return {};
-  Grid largest;
-  for (const data::EncodedSample& sample : samples)
-    for (const data::PatchedItem& item : sample.items)
-      if (item.grid.rows * item.grid.columns > largest.rows * largest.columns) largest = item.grid;
-  if (largest.patches() == 0) return {};
-  std::int64_t most = 0;
-  for (const auto& members : fill_microbatches(samples, capacity, samples.size()).microbatches) {
-    std::int64_t patches = 0;
-    for (const data::EncodedSample* sample : members)
-      for (const data::PatchedItem& item : sample->items) patches += item.grid.patches();
-    most = std::max(most, patches);
-  }
+std::vector<SamplePack> make_item_packs(const config::ModelConfig& config, Tokens capacity,
+                                        std::span<const data::EncodedSample> samples) {
   std::vector<SamplePack> packs;
-  // All tiles have one size, so there is one length to measure.
-  const std::vector<Grid> frames = config.vision->cuts_tiles()
-                                       ? std::vector<Grid>{{1, largest.rows, largest.columns}}
-                                       : frames_below(largest, config.vision->merge);
-  for (const Grid& frame : frames) {
-    const data::EncodedSample sample = make_image(config, frame);
-    const std::int64_t fit = capacity.count / std::ssize(sample.tokens);
-    const std::int64_t count = std::min(fit, std::max<std::int64_t>(1, most / frame.patches()));
-    if (count > 0) packs.emplace_back(static_cast<std::size_t>(count), sample);
-  }
+  for (const config::FrontModule& module : config::front_modules(config))
+    if (module.is_encoder()) add_packs(config, module, capacity, samples, packs);
   return packs;
 }
 

@@ -19,13 +19,14 @@ using SamplePack = std::vector<data::EncodedSample>;
 [[nodiscard]] std::vector<SamplePack> make_text_packs(const config::ModelConfig& config,
                                                       Tokens capacity);
 
-/// Makes packs of equal images, one in each sample: as large as the largest frame of `samples`,
-/// half of that, and so on. A pack has as many patches as the most that a microbatch of `samples`
-/// has, where the capacity allows it. Empty where the samples have no media.
+/// Makes packs of equal items, one in each sample, for each encoder: images as large as the largest
+/// frame of `samples`, half of that, and so on; likewise sounds. A pack has as many input rows as
+/// the most that a microbatch of `samples` has, where the capacity allows it. An encoder without
+/// items in the samples has no packs.
 ///
-/// shape: at most 6 packs, the largest images first
-[[nodiscard]] std::vector<SamplePack> make_image_packs(
-    const config::ModelConfig& config, Tokens capacity,
-    std::span<const data::EncodedSample> samples);
+/// shape: at most 6 packs of an encoder, the largest items first
+[[nodiscard]] std::vector<SamplePack> make_item_packs(const config::ModelConfig& config,
+                                                      Tokens capacity,
+                                                      std::span<const data::EncodedSample> samples);
 
 }  // namespace tributary::train

@@ -92,7 +92,7 @@ class LayerMeasurements {
     if (crowds.empty()) return true;
     const Tokens capacity = job_.config.batch.capacity_tokens;
     std::vector<SamplePack> packs = make_text_packs(job_.model, capacity);
-    for (SamplePack& pack : make_image_packs(job_.model, capacity, samples))
+    for (SamplePack& pack : make_item_packs(job_.model, capacity, samples))
       packs.push_back(std::move(pack));
     for (const SamplePack& pack : packs) {
       if (!job_.goes_on()) return false;

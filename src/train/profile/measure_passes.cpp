@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 
 namespace tributary::train {
@@ -64,17 +65,34 @@ double mean_length(const ProfileBatch& batch) {
   return squared / tokens;
 }
 
+/// How many layers of a kind each microbatch has, where the model's graph does not list a layer for
+/// each unit: the head is one, though a tied one has a norm and a product with boundaries of their
+/// own; what stands in front of an encoder's blocks takes what stands behind them too. 0: one for
+/// each unit.
+std::int64_t layers_of_graph(const LayerKey& key, const config::ModelConfig& config) {
+  if (key.layer == "head") return 1;
+  if (key.layer != "patch_embedding") return 0;
+  return config::find_module(config::front_modules(config), key.module)->item.first_layers;
+}
+
 /// Bytes of the parameters of one layer of each kind; a tied head's count for the embedding.
 std::map<LayerKey, Bytes> parameters_of(const model::Model& model) {
   std::map<LayerKey, Bytes> parameters;
-  for (const auto& unit : model.units())
-    parameters[key_of_unit(model.config(), *unit)] = {
-        static_cast<std::int64_t>(unit->shard_value().nbytes())};
+  std::map<LayerKey, std::int64_t> units;
+  for (const auto& unit : model.units()) {
+    const LayerKey key = key_of_unit(model.config(), *unit);
+    parameters[key] += {static_cast<std::int64_t>(unit->shard_value().nbytes())};
+    ++units[key];
+  }
+  for (auto& [key, bytes] : parameters) {
+    const std::int64_t layers = layers_of_graph(key, model.config());
+    bytes.count /= layers > 0 ? layers : units.at(key);
+  }
   return parameters;
 }
 
-/// The head is one layer, though a tied one has a norm and a product with boundaries of their own.
-bool is_single(const LayerKey& key) { return key.layer == "head"; }
+/// Whether the backward of a layer ends in its weights: raw rows have no gradient.
+bool takes_raw_rows(const LayerKey& key) { return key.layer == "patch_embedding"; }
 
 bool has_attention(const LayerKey& key) {
   return key.layer == "block" || key.layer == "window_block";
@@ -126,12 +144,13 @@ config::MeasuredAttention size_of(const LayerWork& work) {
 }
 
 /// collective: over `world`
-LayerPoint point_of(const CrowdTime& median, const CrowdRounds& rounds, const LayerKey& key) {
+LayerPoint point_of(const CrowdTime& median, const CrowdRounds& rounds, const LayerKey& key,
+                    std::int64_t layers) {
   const Round& counted = rounds.plain.counted;
   const LayerWork& work = counted.work.at(key);
-  // One layer in place of its parts.
-  const double scale =
-      is_single(key) ? static_cast<double>(counted.uses.at(key).layers) / work.microbatches : 1;
+  const double scale = layers > 0 ? static_cast<double>(counted.uses.at(key).layers) /
+                                        (work.microbatches * static_cast<double>(layers))
+                                  : 1;
   const LayerRounds own = rounds_of(rounds.plain.timed, key);
   const LayerRounds apart = rounds_of(rounds.apart.timed, key);
   const LayerRounds again = rounds_of(rounds.recomputed.timed, key);
@@ -146,7 +165,8 @@ LayerPoint point_of(const CrowdTime& median, const CrowdRounds& rounds, const La
   const double backward = scale * median(own.backward);
   const double late = median(apart.weights);
   const double early = median(apart.backward);
-  const double weights = late + early > 0 ? backward * late / (late + early) : 0;
+  const double part = takes_raw_rows(key) ? 1 : late + early > 0 ? late / (late + early) : 0;
+  const double weights = backward * part;
   const double gradient =
       (backward - weights) * std::min(1.0, ratio(apart.attention_backward, apart.backward));
   const double repeats = ratio(again.recompute, again.forward);
@@ -212,7 +232,7 @@ std::vector<PassMeasurement> measure_passes(model::Model& model, const config::R
     PassMeasurement result;
     for (const auto& [key, work] : plain_bytes.work) {
       if (work.items <= 0) continue;
-      const LayerPoint point = point_of(median, of, key);
+      const LayerPoint point = point_of(median, of, key, layers_of_graph(key, model.config()));
       result.points[key] = point.rest;
       if (has_attention(key)) result.attention[key] = point.attention;
     }

@@ -10,6 +10,7 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
+#include "config/family/known_modules.h"
 #include "config/run/mesh_shape.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
@@ -78,10 +79,6 @@ class ProfileJob {
         threads_(compute_threads(given_.threads, ranks.launch.local_world)),
         output_(request.output),
         out_(out) {
-    TRIB_REQUIRE(
-        !model_config_.audio.has_value(), .what = "train: an encoder of sound is not measured yet",
-        .where = config.model.path, .found = "audio_config in config.json",
-        .expected = "a model of pictures or text", .fix = "plan such a model from a cluster file");
     read_profile_together();
     const std::int64_t fewest = request.fewest > 0 ? request.fewest : this->ranks();
     for (std::int64_t fewer = this->ranks(); fewer >= fewest; fewer /= 2) {
@@ -223,8 +220,10 @@ class ProfileJob {
     const config::BackboneConfig& backbone = model_config_.backbone;
     if (!divides(backbone.heads) || !divides(backbone.mlp_width)) return false;
     if (!divides(backbone.kv_heads) && tp % backbone.kv_heads != 0) return false;
-    const auto& vision = model_config_.vision;
-    return !vision || (divides(vision->heads) && divides(vision->mlp_width));
+    return std::ranges::all_of(
+        config::front_modules(model_config_), [&](const config::FrontModule& module) {
+          return !module.is_encoder() || (divides(module.heads) && divides(module.mlp_width));
+        });
   }
 
   void measure_messages() {

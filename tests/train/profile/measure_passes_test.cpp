@@ -46,7 +46,7 @@ TEST(MakeTextPacks, HaveEquallyManyTokensInSequencesOfOneLength) {
   EXPECT_EQ(make_text_packs(config, {5}).size(), 1U) << "a capacity below the shortest";
 }
 
-TEST(MakeImagePacks, HalveTheLargestFrameAndFillUpToTheMostPatches) {
+TEST(MakeItemPacks, HalveTheLargestFrameAndFillUpToTheMostPatches) {
   const config::ModelConfig config = tiny_vision_model();
   data::EncodedSample clip;
   clip.tokens.resize(80);
@@ -54,13 +54,13 @@ TEST(MakeImagePacks, HalveTheLargestFrameAndFillUpToTheMostPatches) {
   clip.items.push_back(
       {.modality = Modality::kVideo, .grid = {3, 8, 12}, .seconds_per_step = 1, .rows = {}});
   const std::vector<data::EncodedSample> samples{clip, clip};
-  const std::vector<SamplePack> packs = make_image_packs(config, {200}, samples);
+  const std::vector<SamplePack> packs = make_item_packs(config, {200}, samples);
   std::vector<std::pair<Grid, std::size_t>> images;
   for (const SamplePack& pack : packs) {
     EXPECT_LE(tokens_of(pack), 200);
     const Grid& grid = pack.front().items.front().grid;
     images.emplace_back(grid, pack.size());
-    EXPECT_EQ(std::ssize(pack.front().tokens), grid.patches() / 4 + 3);
+    EXPECT_EQ(std::ssize(pack.front().tokens), grid.patches() / 4 + 1);
     EXPECT_EQ(std::ssize(pack.front().items.front().rows),
               grid.patches() * config.vision->patch_width());
   }
@@ -68,8 +68,8 @@ TEST(MakeImagePacks, HalveTheLargestFrameAndFillUpToTheMostPatches) {
   EXPECT_EQ(
       images,
       (std::vector<std::pair<Grid, std::size_t>>{
-          {{1, 8, 12}, 6}, {{1, 8, 6}, 12}, {{1, 4, 6}, 22}, {{1, 4, 2}, 40}, {{1, 2, 2}, 50}}));
-  EXPECT_TRUE(make_image_packs(config, {200}, make_text_packs(config, {200}).front()).empty());
+          {{1, 8, 12}, 6}, {{1, 8, 6}, 12}, {{1, 4, 6}, 24}, {{1, 4, 2}, 66}, {{1, 2, 2}, 100}}));
+  EXPECT_TRUE(make_item_packs(config, {200}, make_text_packs(config, {200}).front()).empty());
 }
 
 TEST(WorkOf, CountsPairsInSequencesFramesAndWindows) {
@@ -144,7 +144,7 @@ TEST(MeasureAttention, GrowsWithTheFramesInBlocksWithoutWindows) {
   sample.targets.resize(1100);
   sample.items.push_back(
       {.modality = Modality::kImage, .grid = {1, 64, 64}, .seconds_per_step = 0, .rows = {}});
-  const auto packs = make_image_packs(config, {1200}, std::vector{sample});
+  const auto packs = make_item_packs(config, {1200}, std::vector{sample});
   const auto large = measured.attention(packs.front());
   const auto small = measured.attention(packs[4]);
   const auto per_patch = [](const config::MeasuredAttention& of) {
