@@ -20,6 +20,8 @@ def add_options(parser, work):
     parser.add_argument("--threads", type=int, default=1, help="compute threads of each process")
     parser.add_argument("--reuse", action="store_true", help="take the runs that are there")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--key", action="append", default=[], dest="keys",
+                        help="key.path=value of all runs and profiles, such as adapter.kind=lora")
 
 
 def run(command, log):
@@ -70,8 +72,8 @@ class DemoRuns:
         profile = self.work / f"{name}.json"
         if not self.options.reuse:
             profile.unlink(missing_ok=True)
-        must_run([self.tributary, "profile", self.config, f"run.threads={self.options.threads}", "-o", profile],
-                 self.work / f"{name}.log")
+        must_run([self.tributary, "profile", self.config, f"run.threads={self.options.threads}",
+                  *self.options.keys, "-o", profile], self.work / f"{name}.log")
         return profile
 
     @staticmethod
@@ -82,7 +84,7 @@ class DemoRuns:
         """Trains; the exit code says whether the trainer takes the setting."""
         shutil.rmtree(directory, ignore_errors=True)
         return run([self.tributary, "launch", "-n", ranks, "--", "train", self.config, f"run.dir={directory}",
-                    f"run.threads={self.options.threads}", f"run.steps={steps}", *keys], f"{directory}.log")
+                    f"run.threads={self.options.threads}", f"run.steps={steps}", *self.options.keys, *keys], f"{directory}.log")
 
     def train(self, name, number, ranks, keys):
         """Directory, step times [s] and peak of tensors [bytes] of a run."""

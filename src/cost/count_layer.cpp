@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "config/run/optimizer_state.h"
 #include "cost/layer_cost.h"
 
 namespace tributary::cost {
@@ -62,6 +63,57 @@ std::int64_t count_layer_parameters(const LayerShape& layer) {
   return 0;
 }
 
+namespace {
+
+/// Adapters lie beside maps, and are none themselves.
+MatrixWeights count_adapter_matrices(const config::AdapterShape& adapter) {
+  MatrixWeights weights{.all = adapter.values()};
+  for (const std::int64_t sides : {adapter.whole, adapter.cut})
+    if (adapter.rank * sides >= adapter.maps * config::kFewestQuantised)
+      weights.large += adapter.rank * sides;
+  return weights;
+}
+
+}  // namespace
+
+MatrixWeights count_trained_matrices(const LayerShape& layer) {
+  if (layer.adapter.maps > 0) return count_adapter_matrices(layer.adapter);
+  MatrixWeights weights{.all = count_layer_parameters(layer)};
+  const auto add = [&](std::int64_t rows, std::int64_t columns, std::int64_t count, bool is_map) {
+    const std::int64_t all = rows * columns * count;
+    if (is_map) weights.maps += all;
+    if (rows * columns >= config::kFewestQuantised) weights.large += all;
+  };
+  const std::int64_t merged = layer.input_width * layer.merge;
+  switch (layer.kind) {
+    case LayerKind::kBlock: {
+      const std::int64_t outputs = layer.heads * layer.value_head_width();
+      add(attention_weights(layer) - layer.width * outputs, 1, 1, true);
+      add(layer.width, outputs, 1, true);
+      add(layer.width, layer.mlp_width,
+          layer.mlp_matrices * std::max<std::int64_t>(layer.experts, 1), true);
+      add(layer.width, layer.shared_mlp_width, layer.mlp_matrices, true);
+      add(layer.width, layer.experts, 1, true);
+      break;
+    }
+    case LayerKind::kEmbedding:
+      add(layer.vocab, layer.width, 1, false);
+      break;
+    case LayerKind::kHead:
+      if (!layer.tied) add(layer.vocab, layer.width, 1, false);
+      break;
+    case LayerKind::kPatchEmbedding:
+    case LayerKind::kConvolution:
+      add(layer.input_width, layer.width, 1, false);
+      break;
+    case LayerKind::kProjector:
+      add(merged, layer.hidden_width > 0 ? layer.hidden_width : layer.width, 1, true);
+      add(layer.hidden_width, layer.width, 1, true);
+      break;
+  }
+  return weights;
+}
+
 std::int64_t count_expert_parameters(const LayerShape& layer) {
   if (layer.kind != LayerKind::kBlock || layer.experts == 0) return 0;
   return weights_of(layer).mlp * layer.experts;
@@ -120,6 +172,16 @@ TrainingFlops operator*(const TrainingFlops& flops, double times) {
           .hardware = times * flops.hardware};
 }
 
+namespace {
+
+double count_adapter_flops(const LayerShape& layer, const PassShape& pass) {
+  const std::int64_t merge = layer.kind == LayerKind::kProjector ? layer.merge : 1;
+  return 2 * pass.tokens / static_cast<double>(merge) *
+         static_cast<double>(layer.adapter.rank * (layer.adapter.whole + layer.adapter.cut));
+}
+
+}  // namespace
+
 TrainingFlops count_training_flops(const LayerShape& layer, const PassShape& pass,
                                    Training training, config::RecomputePlan recompute,
                                    AttentionCore attention) {
@@ -127,7 +189,10 @@ TrainingFlops count_training_flops(const LayerShape& layer, const PassShape& pas
   const double real_attention = layer.causal ? forward.attention / 2 : forward.attention;
   const bool has_backward = training.trains || training.needs_input_grad;
   const bool goes_on = has_backward && has_input_gradient(layer.kind);
-  const double linear = (1 + (goes_on ? 1 : 0) + (training.trains ? 1 : 0)) * forward.linear;
+  const bool has_adapters = layer.adapter.maps > 0;
+  const bool trains_weights = training.trains && !has_adapters;
+  double linear = (1 + (goes_on ? 1 : 0) + (trains_weights ? 1 : 0)) * forward.linear;
+  if (has_adapters) linear += (training.trains ? 3 : 1) * count_adapter_flops(layer, pass);
   const double times = goes_on ? 3 : 1;
   double again = 0;
   if (has_backward && layer.kind == LayerKind::kBlock) {

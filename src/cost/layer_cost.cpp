@@ -4,15 +4,14 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "cost/device_work.h"
+#include "cost/adapter_cost.h"
+#include "cost/layer_passes.h"
 
 namespace tributary::cost {
 namespace {
 
 using config::LayerKind;
 using config::LayerShape;
-
-double element_bytes(config::Dtype dtype) { return dtype == config::Dtype::kFloat32 ? 4 : 2; }
 
 /// The sizes of a block on one rank; fractions where tp does not divide them.
 struct BlockSizes {
@@ -36,32 +35,8 @@ BlockSizes sizes_of(const LayerShape& layer, const LayerPlacement& placement) {
           .between = placement.sequence_parallel ? width / tp : width};
 }
 
-struct Passes {
-  explicit Passes(const config::DeviceModel& device)
-      : forward(device),
-        input_gradient(device),
-        weight_gradient(device),
-        core(device),
-        core_gradient(device),
-        mlp(device) {}
-
-  /// Adds a linear layer: its two products in backward have the sizes of the one in forward.
-  void add_linear(double tokens, double in, double out, double bytes, double count = 1) {
-    forward.add_product(tokens, out, in, bytes, count);
-    input_gradient.add_product(tokens, in, out, bytes, count);
-    // Tokens are never the contiguous inner size, so any number of them counts as aligned.
-    weight_gradient.add_product(tokens, out, in, bytes, count);
-    // The gradient of a microbatch is added to the sum so far: two reads and a write.
-    weight_gradient.add_bytes(3 * bytes * in * out * count);
-  }
-
-  DeviceWork forward, input_gradient, weight_gradient;
-  DeviceWork core, core_gradient;  // attention only, in forward and input gradient
-  DeviceWork mlp;                  // the MLP only, in forward
-};
-
 /// Adds a block's attention with the scores and their softmax in memory.
-void add_scores(Passes& passes, const config::DeviceModel& device, double flops, double scores,
+void add_scores(LayerPasses& passes, const config::DeviceModel& device, double flops, double scores,
                 bool is_fused_softmax) {
   // Passes over the scores: products write and read them; softmax and dropout come in between.
   const double extra = is_fused_softmax ? 0 : 4;
@@ -77,7 +52,7 @@ void add_scores(Passes& passes, const config::DeviceModel& device, double flops,
   }
 }
 
-void add_fused_attention(Passes& passes, const config::DeviceModel& device, double flops,
+void add_fused_attention(LayerPasses& passes, const config::DeviceModel& device, double flops,
                          bool causal, double bytes) {
   const double work = causal ? flops / 2 : flops;
   for (DeviceWork* each : {&passes.forward, &passes.core}) {
@@ -91,7 +66,7 @@ void add_fused_attention(Passes& passes, const config::DeviceModel& device, doub
   }
 }
 
-void add_mlp(Passes& passes, const LayerShape& layer, const BlockSizes& sizes, double tokens,
+void add_mlp(LayerPasses& passes, const LayerShape& layer, const BlockSizes& sizes, double tokens,
              double bytes, double ep) {
   const double up = static_cast<double>(layer.mlp_matrices - 1);
   const auto add_linear = [&](double rows, double in, double out, double count) {
@@ -119,7 +94,7 @@ void add_mlp(Passes& passes, const LayerShape& layer, const BlockSizes& sizes, d
 
 /// Adds the projections of queries, keys, values and output. Every tp rank computes the whole
 /// latents; the heads made from them are cut.
-void add_projections(Passes& passes, const LayerShape& layer, const BlockSizes& sizes,
+void add_projections(LayerPasses& passes, const LayerShape& layer, const BlockSizes& sizes,
                      double tokens, double bytes) {
   const auto query_rank = static_cast<double>(layer.query_rank);
   const auto kv_rank = static_cast<double>(layer.kv_rank);
@@ -141,7 +116,7 @@ double scores_of(const LayerShape& layer, const PassShape& pass) {
   return layer.causal ? pass.squared_tokens : attended_pairs(layer, pass);
 }
 
-void add_block(Passes& passes, const config::DeviceModel& device, const LayerShape& layer,
+void add_block(LayerPasses& passes, const config::DeviceModel& device, const LayerShape& layer,
                const PassShape& pass, const LayerPlacement& placement) {
   const BlockSizes sizes = sizes_of(layer, placement);
   const double bytes = element_bytes(placement.dtype);
@@ -174,7 +149,7 @@ void add_block(Passes& passes, const config::DeviceModel& device, const LayerSha
   }
 }
 
-void add_embedding(Passes& passes, const LayerShape& layer, const PassShape& pass,
+void add_embedding(LayerPasses& passes, const LayerShape& layer, const PassShape& pass,
                    const LayerPlacement& placement) {
   const double bytes = element_bytes(placement.dtype);
   const auto width = static_cast<double>(layer.width);
@@ -186,7 +161,7 @@ void add_embedding(Passes& passes, const LayerShape& layer, const PassShape& pas
   passes.weight_gradient.add_kernels(4);
 }
 
-void add_head(Passes& passes, const config::DeviceModel& device, const LayerShape& layer,
+void add_head(LayerPasses& passes, const config::DeviceModel& device, const LayerShape& layer,
               const PassShape& pass, const LayerPlacement& placement) {
   const double bytes = element_bytes(placement.dtype);
   const auto vocab = static_cast<double>(vocab_of_rank(layer.vocab, placement.tp));
@@ -198,7 +173,7 @@ void add_head(Passes& passes, const config::DeviceModel& device, const LayerShap
   passes.input_gradient.add_kernels(4);
 }
 
-void add_projector(Passes& passes, const LayerShape& layer, const PassShape& pass,
+void add_projector(LayerPasses& passes, const LayerShape& layer, const PassShape& pass,
                    const LayerPlacement& placement) {
   const double bytes = element_bytes(placement.dtype);
   const auto tp = static_cast<double>(placement.tp);
@@ -309,6 +284,7 @@ LayerCost& LayerCost::operator+=(const LayerCost& other) {
   activation_recomputed += other.activation_recomputed;
   parameters += other.parameters;
   expert_parameters += other.expert_parameters;
+  adapter_parameters += other.adapter_parameters;
   gradients += other.gradients;
   optimizer += other.optimizer;
   tp_all_reduce = std::max(tp_all_reduce, other.tp_all_reduce);
@@ -327,17 +303,20 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
   const auto of_experts = static_cast<double>(count_expert_parameters(layer));
   const double own_experts = of_experts / tp / static_cast<double>(placement.ep);
   const double own = (all - of_experts) / tp + own_experts;
-  cost.parameters = rounded(bytes * own);
+  const double adapters = adapters_of_rank(layer.adapter, placement.tp);
+  cost.parameters = rounded(bytes * (own + adapters));
   cost.expert_parameters = rounded(bytes * own_experts);
+  cost.adapter_parameters = rounded(bytes * adapters);
   if (training.trains) {
-    cost.gradients = rounded(4 * own);
+    const double trained = layer.adapter.maps > 0 ? adapters : own;
+    cost.gradients = rounded(4 * trained);
     // Two moments, and a fp32 weight where the weight itself has low precision.
     const double state = placement.dtype == config::Dtype::kFloat32 ? 8 : 12;
-    cost.optimizer = rounded(state * own / static_cast<double>(placement.optimizer_shards));
+    cost.optimizer = rounded(state * trained / static_cast<double>(placement.optimizer_shards));
   }
   if (pass.tokens == 0) return cost;
 
-  Passes passes(device);
+  LayerPasses passes(device);
   switch (layer.kind) {
     case LayerKind::kBlock:
       add_block(passes, device, layer, pass, placement);
@@ -358,6 +337,7 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
       add_projector(passes, layer, pass, placement);
       break;
   }
+  if (layer.adapter.maps > 0) add_adapters(passes, device, layer, pass, placement);
   cost.forward = passes.forward.time();
   cost.recompute = cost.forward;
   const bool keeps_scores = placement.attention == AttentionCore::kScores;
@@ -373,8 +353,9 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
   if (training.trains) cost.weight_gradient = passes.weight_gradient.time();
   if (has_backward) {
     const Kept kept = kept_of(layer, pass, placement);
-    cost.activation = rounded(kept.all);
-    cost.activation_selective = rounded(kept.selective);
+    const double of_adapters = kept_by_adapters(layer, pass, placement);
+    cost.activation = rounded(kept.all + of_adapters);
+    cost.activation_selective = rounded(kept.selective + of_adapters);
     cost.activation_recomputed = rounded(kept.input);
   }
   if (placement.tp > 1 && layer.kind != LayerKind::kPatchEmbedding &&

@@ -53,8 +53,9 @@ struct LayerCost {
   Bytes activation_selective = {};       // kept with selective recompute
   Bytes activation_recomputed = {};      // kept with full recompute: the layer's input
   Bytes parameters = {};
-  Bytes expert_parameters = {};  // the part of `parameters` in experts
-  Bytes gradients = {};          // 4 bytes each, as they are accumulated
+  Bytes expert_parameters = {};   // the part of `parameters` in experts
+  Bytes adapter_parameters = {};  // likewise in adapters, beside which the rest is frozen
+  Bytes gradients = {};           // 4 bytes each, as they are accumulated
   Bytes optimizer = {};
   Bytes tp_all_reduce = {};         // the buffer of one all-reduce over tp
   std::int64_t tp_all_reduces = 0;  // in forward; the same number in the input gradient
@@ -94,6 +95,15 @@ struct LayerCost {
 [[nodiscard]] std::int64_t count_layer_parameters(const config::LayerShape& layer);
 /// The part of them that belongs to single experts.
 [[nodiscard]] std::int64_t count_expert_parameters(const config::LayerShape& layer);
+
+/// Weights that train in a layer, its own or those of its adapters, by the matrices that optimizers
+/// treat apart.
+struct MatrixWeights {
+  std::int64_t all = 0;    // over all ranks
+  std::int64_t maps = 0;   // of them in linear maps
+  std::int64_t large = 0;  // in matrices of at least config::kFewestQuantised elements
+};
+[[nodiscard]] MatrixWeights count_trained_matrices(const config::LayerShape& layer);
 
 /// Pairs of items that attend in a block, as if all sequences had the mean length. Causal pairs are
 /// counted as the full square, twice their number.

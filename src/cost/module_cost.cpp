@@ -16,12 +16,16 @@ Nanoseconds reduction_time(const CostSource& costs, std::int64_t devices_per_nod
          cost.tp_all_reduces;
 }
 
+bool trains(const ModuleExecution& execution, const config::LayerShape& shape) {
+  return execution.trains && (!execution.trains_adapters || shape.adapter.maps > 0);
+}
+
 /// One layer, with the all-reduces over its tp ranks.
 ModuleCost cost_of_layer(const CostSource& costs, std::int64_t devices_per_node,
                          const std::string& module, const config::LayerShape& shape,
                          const PassShape& pass, const ModuleExecution& execution,
                          RecomputePlan recompute, bool needs_input_grad) {
-  const Training training{.trains = execution.trains, .needs_input_grad = needs_input_grad};
+  const Training training{.trains = trains(execution, shape), .needs_input_grad = needs_input_grad};
   const LayerCost layer = costs.layer(module, shape, pass, execution.placement, training);
   const bool is_block = shape.kind == LayerKind::kBlock;
   const Nanoseconds reduction =
@@ -30,7 +34,9 @@ ModuleCost cost_of_layer(const CostSource& costs, std::int64_t devices_per_node,
       .forward = layer.forward + reduction,
       .parameters = layer.parameters,
       .gradients = layer.gradients,
-      .reduced = execution.trains ? layer.parameters : Bytes{},
+      .reduced = !training.trains         ? Bytes{}
+                 : shape.adapter.maps > 0 ? layer.adapter_parameters
+                                          : layer.parameters,
       .optimizer = layer.optimizer,
       .flops = count_training_flops(shape, pass, training, recompute, execution.placement.attention)
                    .causal};
@@ -85,7 +91,7 @@ ModuleCost module_cost(const CostSource& costs, std::int64_t devices_per_node,
     };
     sum += cost();
     // All layers after the first are alike.
-    needs_input_grad = needs_input_grad || execution.trains;
+    needs_input_grad = needs_input_grad || trains(execution, shape);
     if (layers > 1) sum += cost() * (layers - 1);
   };
   std::int64_t block = 0;

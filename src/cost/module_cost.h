@@ -13,6 +13,7 @@ struct ModuleExecution {
   config::RecomputePlan recompute = config::RecomputePlan::kFull;  // of blocks
   std::int64_t recompute_every = 1;                                // whose number it divides
   bool trains = true;
+  bool trains_adapters = false;  // of the layers that have some, and nothing else
   bool upstream_trains = false;  // something in front of the module trains
 };
 

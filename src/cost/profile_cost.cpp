@@ -40,10 +40,12 @@ LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch, cons
                .what = "cost: pass of an impossible size", .found = str(pass.tokens, " tokens"));
   LayerCost cost;
   cost.parameters = table.parameters;
+  cost.adapter_parameters = table.adapters;
   if (training.trains) {
     const bool is_float = table.dtype == config::Dtype::kFloat32;
-    cost.gradients = table.parameters * (is_float ? 1 : 2);
-    const std::int64_t state = is_float ? 2 * table.parameters.count : 6 * table.parameters.count;
+    const Bytes trained = table.adapters.count > 0 ? table.adapters : table.parameters;
+    cost.gradients = trained * (is_float ? 1 : 2);
+    const std::int64_t state = is_float ? 2 * trained.count : 6 * trained.count;
     cost.optimizer = {(state + optimizer_shards - 1) / optimizer_shards};
   }
   if (pass.tokens == 0) return cost;
@@ -65,7 +67,9 @@ LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch, cons
   // Selective recompute keeps what attention gave.
   cost.recompute_selective = time([](const ProfilePoint& point) { return point.recompute.count; });
   cost.recompute = cost.recompute_selective + cost.attention_forward;
-  if (training.needs_input_grad)
+  // Layers with adapters were measured as they lie: the first of them too passes gradients on
+  // inside.
+  if (training.needs_input_grad || (training.trains && table.adapters.count > 0))
     cost.input_gradient =
         time([](const ProfilePoint& point) { return point.input_gradient.count; });
   if (training.trains || training.needs_input_grad) {

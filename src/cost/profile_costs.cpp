@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "cost/adapter_cost.h"
 #include "cost/convex_profile.h"
 #include "cost/profile_columns.h"
 
@@ -115,6 +116,9 @@ LayerCost ProfileCosts::layer(const std::string& module, const config::LayerShap
   attends.squared_tokens = attended_pairs(shape, pass);
   LayerCost cost =
       layer_cost(measured, profile_.launch, attends, placement.optimizer_shards, training);
+  // The table has the mean of its layers, of which some may have no adapter.
+  cost.adapter_parameters = {
+      std::llround(value_bytes() * adapters_of_rank(shape.adapter, placement.tp))};
   if (pass.tokens > 0 && placement.tp > 1 && layer_name(shape) != "patch_embedding") {
     const double rows = pass.tokens / static_cast<double>(std::max<std::int64_t>(1, shape.merge));
     cost.tp_all_reduce = {std::llround(value_bytes() * rows * static_cast<double>(shape.width))};

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "config/plan/plan.h"
+#include "config/run/adapter_layers.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -69,6 +71,46 @@ TEST(Adapter, ATargetThatNamesNothingIsRefused) {
 TEST(Adapter, ScalesByRankOrItsRoot) {
   EXPECT_DOUBLE_EQ(adapter_scale({.rank = 16, .alpha = 8}), 0.5);
   EXPECT_DOUBLE_EQ(adapter_scale({.rank = 16, .alpha = 8, .rslora = true}), 2);
+}
+
+TEST(Adapter, LayersOfAGraphHaveThoseOfTheirMaps) {
+  const LayerShape block{.kind = LayerKind::kBlock, .width = 32};
+  const LayerShape merger{.kind = LayerKind::kProjector, .width = 32};
+  const ModuleGraph graph{.modules = {{.name = "backbone",
+                                       .layers = {{.shape = {.kind = LayerKind::kEmbedding}},
+                                                  {.shape = block, .layers = 3},
+                                                  {.shape = {.kind = LayerKind::kHead}}}},
+                                      {.name = "projector", .layers = {{.shape = merger}}}}};
+  const std::vector<LinearMap> maps{
+      {.module = "backbone", .name = "model.layers.0.mlp.up_proj", .in = 32, .out = 80},
+      {.module = "backbone", .name = "model.layers.2.mlp.up_proj", .in = 32, .out = 80},
+      {.module = "backbone", .name = "model.layers.2.mlp.down_proj", .in = 80, .out = 32},
+      {.module = "projector", .name = "merger.mlp.0", .in = 64, .out = 64},
+      {.module = "projector", .name = "merger.mlp.2", .in = 64, .out = 32}};
+  const ModuleGraph adapted = add_adapters(graph, with_targets({"up_proj", "down_proj"}), maps);
+  const std::vector<LayerRun>& layers = adapted.modules[0].layers;
+  ASSERT_EQ(layers.size(), 5U);
+  const AdapterShape first{.rank = 8, .maps = 1, .whole = 32, .cut = 80, .weights = 2560};
+  EXPECT_EQ(layers[1].shape.adapter, first);
+  EXPECT_EQ(layers[2].shape, block);
+  const AdapterShape last{.rank = 8, .maps = 2, .whole = 64, .cut = 160, .weights = 5120};
+  EXPECT_EQ(layers[3].shape.adapter, last);
+  EXPECT_EQ(adapted.modules[1], graph.modules[1]);
+  const AdapterShape& merged =
+      add_adapters(graph, with_targets({"all-linear"}), maps).modules[1].layers[0].shape.adapter;
+  EXPECT_EQ(merged.values(), 8 * (64 + 64 + 64 + 32));
+  ModelSection dora = with_targets({"up_proj"});
+  dora.adapter.kind = AdapterKind::kDora;
+  EXPECT_EQ(add_adapters(graph, dora, maps).modules[0].layers[1].shape.adapter.magnitudes, 80);
+}
+
+TEST(Adapter, KeyOfAProfileIsWhatTimesDependOn) {
+  ModelSection model = with_targets({"v_proj", "q_proj"});
+  model.freeze = {"vision"};
+  EXPECT_EQ(adapter_key(model), "lora, rank 8, on q_proj, v_proj; frozen vision");
+  model.adapter.alpha = 32;
+  EXPECT_EQ(adapter_key(model), "lora, rank 8, on q_proj, v_proj; frozen vision");
+  EXPECT_EQ(adapter_key({}), "");
 }
 
 TEST(Adapter, SharesAreWeightsForEachWeight) {

@@ -66,6 +66,23 @@ TEST(Plan, ReadsEveryKey) {
   EXPECT_EQ(plan.predicted.peak_bytes[0].second.count, 5);
   EXPECT_EQ(plan.predicted.samples, PlannedSamples::kEqual);
   EXPECT_EQ(plan.predicted.sample_tokens, Tokens{2048});
+  EXPECT_EQ(plan.training.adapter,
+            (AdapterPlan{.kind = AdapterKind::kLora, .rank = 8, .targets = {"q_proj", "v_proj"}}));
+}
+
+TEST(Plan, SaysWhatTheRunTrainsWith) {
+  Plan plan = parse_plan(kPlan, "plan.json");
+  const std::string digest = plan_digest(plan);
+  plan.training = {};
+  EXPECT_EQ(write_plan(plan).find("training"), std::string::npos);
+  plan.training = {.optimizer = OptimizerKind::kAdamW8bit, .averages = true};
+  EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
+  EXPECT_EQ(plan_digest(plan), digest) << "it decides no placement";
+  EXPECT_THAT(refusal_of(patched(R"({"training": {"optimizer": "sgd", "adapter": {"rank": 0,
+                                     "targets": []}}})")),
+              AllOf(HasSubstr("training.optimizer; found: \"sgd\""),
+                    HasSubstr("training.adapter.rank; found: 0"),
+                    HasSubstr("training.adapter.targets; found: []")));
 }
 
 TEST(Plan, ReadsBackWhatItWrites) {

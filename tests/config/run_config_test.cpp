@@ -254,8 +254,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{kMinimalRun + "adapter: {kind: lora, targets: []}\n", {"adapter has no target"}},
         BadText{kMinimalRun + "adapter: {kind: lora}\noptimizer: {kind: muon}\n",
                 {"Muon has no matrices beside adapters", "optimizer.kind"}},
-        BadText{kMinimalRun + "adapter: {kind: dora}\nbatch: {costs: a.json}\n",
-                {"profiles hold no times of adapters"}},
         BadText{kMinimalRun + "optimizer: {momentum: 0.5}\n", {"momentum has no effect"}},
         BadText{kMinimalRun + "validation: {stop_after: 2}\n",
                 {"stop_after needs validations on the way"}},

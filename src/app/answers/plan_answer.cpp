@@ -202,6 +202,7 @@ void search_plans(const PlanRequest& request, PlanAnswer& answer) {
 plan::PlanningProblem problem_of(const PlanRequest& request) {
   PlanningProblem problem{.model = request.model, .cluster = {}, .batches = {}};
   problem.frozen = request.options.freeze;
+  problem.training = request.training;
   set_machine(request, problem);
   draw_batches(request, problem);
   problem.longest_sample = std::max(problem.longest_sample, request.trainer.longest_sample());

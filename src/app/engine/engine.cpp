@@ -45,6 +45,7 @@ extern "C" const tributary::app::Engine* tributary_engine() {
                              .inspect_checkpoint = Guarded<inspect_checkpoint>::call,
                              .verify_checkpoint = Guarded<verify_checkpoint>::call,
                              .export_checkpoint = Guarded<export_checkpoint>::call,
+                             .resolve_adapters = Guarded<resolve_adapters>::call,
                              .facts = Guarded<collect_facts>::call};
   return &engine;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/engine/chat_model.h"
+#include "config/run/adapter.h"
 #include "config/run/run_config.h"
 #include "core/exit_code.h"
 #include "core/units.h"
@@ -87,6 +88,12 @@ struct ImaginedRun {
   Bytes activations = {};    // of one full microbatch, an estimate
 };
 
+/// A run with adapters, and the linear maps of its model.
+struct AdaptedRun {
+  config::RunConfig run;  // with what a PEFT adapter says, and modules without an adapter frozen
+  std::vector<config::LinearMap> maps = {};
+};
+
 /// How a verb of several ranks ended on this one.
 struct RankOutcome {
   ExitCode code = ExitCode::kDone;
@@ -105,6 +112,8 @@ struct Engine {
   ExitCode (*inspect_checkpoint)(const CheckpointOptions&);
   ExitCode (*verify_checkpoint)(const CheckpointOptions&);
   ExitCode (*export_checkpoint)(const CheckpointOptions&);
+  /// errors: Fault::kInput for a target that names no map of the model
+  AdaptedRun (*resolve_adapters)(const config::RunConfig&);
   EngineFacts (*facts)();
 };
 

@@ -13,5 +13,6 @@ ExitCode run_profile(const ProfileOptions& options);
 ExitCode inspect_checkpoint(const CheckpointOptions& options);
 ExitCode verify_checkpoint(const CheckpointOptions& options);
 ExitCode export_checkpoint(const CheckpointOptions& options);
+AdaptedRun resolve_adapters(const config::RunConfig& run);
 
 }  // namespace tributary::app

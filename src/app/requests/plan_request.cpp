@@ -2,7 +2,10 @@
 
 #include <filesystem>
 
+#include "app/engine/engine.h"
 #include "app/requests/measured_machine.h"
+#include "config/artifact/check_profile.h"
+#include "config/run/adapter_layers.h"
 #include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "plan/problem/planning_problem.h"
@@ -18,7 +21,7 @@ bool is_run_config(const PlanOptions& options) {
 
 /// Reads a run configuration and takes its model, samples and frozen modules into the options. For
 /// a model it returns a run configuration with the defaults.
-config::RunConfig take_run_config(PlanOptions& options) {
+AdaptedRun take_run_config(PlanOptions& options) {
   if (!is_run_config(options)) return {};
   config::RunConfig run = config::read_run_config(options.model.text);
   TRIB_REQUIRE(std::filesystem::exists(run.model.path),
@@ -27,15 +30,16 @@ config::RunConfig take_run_config(PlanOptions& options) {
                .expected = str("a directory with a config.json, or a module graph, at ",
                                std::filesystem::absolute(run.model.path).string()),
                .fix = "its paths are seen from the current folder: run there, or give a whole one");
-  TRIB_REQUIRE(!run.model.has_adapters() && run.model.adapter.path.empty(),
-               .what = "app: costs of adapters are not known",
-               .where = options.model.text + " adapter.kind", .expected = "none",
-               .fix = "leave the section adapter out to plan the training of all weights");
+  AdaptedRun adapted{.run = run, .maps = {}};
+  if (run.model.has_adapters() || !run.model.adapter.path.empty())
+    adapted = load_engine().resolve_adapters(run);
+  run = adapted.run;
   options.model.text = run.model.path;
   if (options.global_samples == 0) options.global_samples = run.batch.global_samples;
   if (options.tokens == 0) options.tokens = run.batch.capacity_tokens.count;
   options.freeze.insert(options.freeze.begin(), run.model.freeze.begin(), run.model.freeze.end());
-  return run;
+  adapted.run.model.freeze = options.freeze;
+  return adapted;
 }
 
 void refuse_idle_options(const PlanRequest& request) {
@@ -147,18 +151,25 @@ std::vector<RequestField> fields_of(PlanOptions& options) {
 
 PlanRequest read_request(PlanOptions options) {
   check_ranges(fields_of(options), options.given);
-  config::RunConfig run = take_run_config(options);
+  AdaptedRun adapted = take_run_config(options);
   if (options.global_samples == 0) options.global_samples = 512;
   if (options.tokens == 0) options.tokens = 4096;
+  const config::ModelSection section = adapted.run.model;
+  const config::TrainingPlan training = config::training_of(adapted.run);
   PlanRequest request{.options = options,
                       .model = read_model(options.model),
-                      .trainer = TrainerCheck(options.model, std::move(run))};
+                      .trainer = TrainerCheck(options.model, std::move(adapted.run)),
+                      .training = training};
+  if (section.has_adapters())
+    request.model = config::add_adapters(std::move(request.model), section, adapted.maps);
   const PlanOptions& asked = request.options;
   if (!asked.cluster.empty()) request.cluster = read_cluster(asked.cluster);
   if (!asked.profile.empty()) {
     request.profile = read_profile(asked.profile);
     if (asked.model.is_path)
       check_profile_model(*request.profile, asked.profile.where(), asked.model.text);
+    config::check_profile_adapter(*request.profile, config::adapter_key(section),
+                                  asked.profile.where());
   }
   request.recorded = read_lengths(asked.lengths, asked.length_rows, request.model);
   refuse_idle_options(request);

@@ -52,6 +52,7 @@ struct PlanRequest {
   PlanOptions options;  // with the defaults and the values of a run configuration filled in
   config::ModuleGraph model;
   TrainerCheck trainer;                                  // of the model
+  config::TrainingPlan training = {};                    // of the run configuration
   std::optional<config::Cluster> cluster = {};           // null: the profile's, or nodes of 8 A100
   std::optional<config::Profile> profile = {};           // measured costs of layers and collectives
   std::optional<simulate::RecordedSizes> recorded = {};  // sizes of samples to draw from

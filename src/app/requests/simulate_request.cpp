@@ -3,7 +3,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "app/engine/engine.h"
 #include "app/requests/measured_machine.h"
+#include "config/artifact/check_profile.h"
+#include "config/run/adapter_layers.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
 #include "core/json.h"
@@ -65,6 +68,21 @@ std::int64_t threads_of_run(const std::string& run) {
   return environment["threads"].get<std::int64_t>();
 }
 
+/// Adds the adapters that the plan trains to the layers of its model.
+void add_adapters(SimulateRequest& request) {
+  config::RunConfig run;
+  run.model = config::section_of(request.plan);
+  if (!run.model.has_adapters()) return;
+  const Document& model = request.options.model;
+  TRIB_REQUIRE(model.is_path && std::filesystem::is_directory(model.text),
+               .what = "app: adapters need the linear maps of a model",
+               .where = request.options.plan.where() + " training.adapter", .found = model.where(),
+               .expected = "a directory with a config.json");
+  run.model.path = model.text;
+  const AdaptedRun adapted = load_engine().resolve_adapters(run);
+  request.model = config::add_adapters(std::move(request.model), adapted.run.model, adapted.maps);
+}
+
 /// Reads the files of a plan's simulation other than the cluster.
 void read_plan_files(SimulateRequest& request) {
   SimulateOptions& options = request.options;
@@ -75,10 +93,14 @@ void read_plan_files(SimulateRequest& request) {
   request.plan = read_plan(options.plan);
   options.model = find_model(options, request.plan);
   request.model = read_model(options.model);
+  add_adapters(request);
   if (!options.profile.empty()) {
     request.profile = read_profile(options.profile);
     if (options.model.is_path)
       check_profile_model(*request.profile, options.profile.where(), options.model.text);
+    config::check_profile_adapter(*request.profile,
+                                  config::adapter_key(config::section_of(request.plan)),
+                                  options.profile.where());
   }
   if (options.given.has("--run")) {
     request.run = simulate::read_recorded_steps(options.run, options.skip);

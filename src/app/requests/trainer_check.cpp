@@ -44,7 +44,7 @@ TrainerCheck::TrainerCheck(const Document& model, config::RunConfig run) : run_(
 
 std::string TrainerCheck::refusal_of(const config::Plan& plan) const {
   if (!model_) return refusal_;
-  const auto limits = config::trainer_limits(plan, "");
+  const auto limits = config::trainer_limits(plan, "", run_.model.has_adapters());
   if (!limits.empty())
     return str("of", limits.front().where, " it takes ", limits.front().expected, ", not ",
                limits.front().found);

@@ -11,6 +11,20 @@ namespace tributary::config {
 
 enum class LayerKind { kEmbedding, kPatchEmbedding, kConvolution, kBlock, kProjector, kHead };
 
+/// The adapters beside the linear maps of one layer, whose own weights are then frozen.
+struct AdapterShape {
+  std::int64_t rank = 0;
+  std::int64_t maps = 0;        // that have one; 0: the layer has none
+  std::int64_t whole = 0;       // sum over maps of the side that every tp rank has whole
+  std::int64_t cut = 0;         // of the side that tp cuts
+  std::int64_t weights = 0;     // of the maps themselves
+  std::int64_t magnitudes = 0;  // of DoRA: outputs of the maps
+
+  /// Values of all adapters over all ranks.
+  [[nodiscard]] std::int64_t values() const { return rank * (whole + cut) + magnitudes; }
+  friend bool operator==(const AdapterShape&, const AdapterShape&) = default;
+};
+
 /// The sizes that decide the cost of one layer. A field that the kind of layer does not have is 0.
 struct LayerShape {
   LayerKind kind = LayerKind::kBlock;
@@ -35,7 +49,8 @@ struct LayerShape {
   std::int64_t window = 0;        // items that attend to each other, of a causal block the last
                                   // that an item attends to; 0: the whole sequence
   bool causal = true;
-  bool tied = false;  // a head that has no weight of its own
+  bool tied = false;          // a head that has no weight of its own
+  AdapterShape adapter = {};  // of a run with adapters
 
   [[nodiscard]] std::int64_t value_head_width() const {
     return value_width > 0 ? value_width : head_width;

@@ -72,6 +72,7 @@ ProfileTable read_table(ArtifactObject json) {
   table.share_percent = json.whole("share_percent", 100, {1, 100});
   table.sequence_tokens = json.whole("sequence_tokens", 0, {0, 1 << 26});
   table.parameters = {json.whole("parameter_bytes", 0, kAmount)};
+  table.adapters = {json.whole("adapter_bytes", 0, kAmount)};
   for (ArtifactObject& point : json.items("points"))
     table.points.push_back(read_point(std::move(point)));
   if (table.points.empty()) json.refuse("points", "a list of one point at least");
@@ -141,8 +142,9 @@ OrderedJson write_table(const ProfileTable& table) {
                    {"threads", table.threads},
                    {"share_percent", table.share_percent},
                    {"sequence_tokens", table.sequence_tokens},
-                   {"parameter_bytes", table.parameters.count},
-                   {"points", OrderedJson::array()}};
+                   {"parameter_bytes", table.parameters.count}};
+  if (table.adapters.count > 0) json["adapter_bytes"] = table.adapters.count;
+  json["points"] = OrderedJson::array();
   for (const ProfilePoint& point : table.points) {
     json["points"].push_back({{"tokens", point.tokens.count},
                               {"forward_ns", point.forward.count},
@@ -210,6 +212,7 @@ Profile parse_profile(std::string_view text, const std::string& where) {
   profile.model = root.text("model", std::nullopt);
   profile.device = root.text("device", std::nullopt);
   profile.libraries = root.text("libraries", "");
+  profile.adapter = root.text("adapter", "");
   profile.cores = root.whole("cores", 0, {0, 1 << 24});
   profile.memory = {root.whole("memory_bytes", 0, kAmount)};
   profile.flops_per_s = root.number("flops_per_s", 0.0, 0, 1e19);
@@ -239,17 +242,16 @@ std::string write_profile(const Profile& profile) {
   OrderedJson json{{"format", kProfileFormat},
                    {"model", profile.model},
                    {"device", profile.device},
-                   {"libraries", profile.libraries},
-                   {"cores", profile.cores},
-                   {"memory_bytes", profile.memory.count},
-                   {"flops_per_s", profile.flops_per_s},
-                   {"launch_ns", profile.launch.count},
-                   {"noise", profile.noise},
-                   {"copy_bytes_per_s", profile.copy_bytes_per_s},
-                   {"layers", OrderedJson::array()},
-                   {"collectives", OrderedJson::array()},
-                   {"passes", OrderedJson::array()},
-                   {"steps", OrderedJson::array()}};
+                   {"libraries", profile.libraries}};
+  if (!profile.adapter.empty()) json["adapter"] = profile.adapter;
+  json["cores"] = profile.cores;
+  json["memory_bytes"] = profile.memory.count;
+  json["flops_per_s"] = profile.flops_per_s;
+  json["launch_ns"] = profile.launch.count;
+  json["noise"] = profile.noise;
+  json["copy_bytes_per_s"] = profile.copy_bytes_per_s;
+  for (const char* list : {"layers", "collectives", "passes", "steps"})
+    json[list] = OrderedJson::array();
   for (const ProfileTable& table : profile.layers) json["layers"].push_back(write_table(table));
   for (const CollectiveTable& table : profile.collectives)
     json["collectives"].push_back(write_collective(table));

@@ -51,6 +51,7 @@ struct ProfileTable {
   std::int64_t share_percent = 100;
   std::int64_t sequence_tokens = 0;  // length of the measured sequences; 0: one as long as the pack
   Bytes parameters = {};
+  Bytes adapters = {};                    // the part of `parameters` in adapters, if it has some
   std::vector<ProfilePoint> points = {};  // ascending by tokens
   // Ascending by attended, then tokens. Empty: the points hold attention, whatever the lengths.
   std::vector<MeasuredAttention> attention = {};
@@ -109,6 +110,7 @@ struct Profile {
   std::string model = {};
   std::string device = {};
   std::string libraries = {};   // versions that the times belong to
+  std::string adapter = {};     // that the layers had: config::adapter_key; empty: none
   std::int64_t cores = 0;       // shared by ranks on a CPU; 0: every rank has a device
   Bytes memory = {};            // of the device, or of the machine; 0: unknown
   double flops_per_s = 0;       // fastest product measured; 0: not measured

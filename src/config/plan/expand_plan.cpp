@@ -160,6 +160,7 @@ Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline, const R
                 .capacity_tokens = run.batch.capacity_tokens,
                 .packing = run.batch.packing,
                 .balance = run.batch.balance};
+  plan.training = training_of(run);
   check_plan(plan, "plan of the run");
   return plan;
 }

@@ -11,12 +11,11 @@
 #include "config/policies.h"
 #include "config/recompute.h"
 #include "config/run/mesh_shape.h"
+#include "config/run/run_config.h"
 #include "core/error.h"
 #include "core/units.h"
 
 namespace tributary::config {
-
-struct RunConfig;
 
 enum class TrainMode { kFull, kLora, kFrozen };
 enum class EdgeVia { kExchange, kPool };
@@ -86,18 +85,44 @@ struct PredictedPlan {
   friend bool operator==(const PredictedPlan&, const PredictedPlan&) = default;
 };
 
+/// The adapters of a run; a module has them where its plan says `lora`.
+struct AdapterPlan {
+  AdapterKind kind = AdapterKind::kNone;
+  std::int64_t rank = 0;
+  std::vector<std::string> targets = {};  // as adapter.targets
+
+  friend bool operator==(const AdapterPlan&, const AdapterPlan&) = default;
+};
+
+/// What a run trains with. It decides no placement, but memory and times.
+struct TrainingPlan {
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  bool averages = false;  // keeps averaged weights: optimizer.ema_decay
+  AdapterPlan adapter = {};
+
+  friend bool operator==(const TrainingPlan&, const TrainingPlan&) = default;
+};
+
 /// All that decides placement: docs/formats/plan.md.
 struct Plan {
   std::vector<ModulePlan> modules;  // ascending by name
   std::vector<EdgePlan> edges;
   BatchPlan batch;
   PredictedPlan predicted;
+  TrainingPlan training = {};
   std::string model = {};  // directory of a config.json, or a module graph; from the plan's folder
 
   /// Null when there is no module of that name.
   [[nodiscard]] const ModulePlan* find(std::string_view name) const;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+[[nodiscard]] TrainingPlan training_of(const RunConfig& run);
+/// What a plan says of adapters and frozen modules, as a run has it.
+[[nodiscard]] ModelSection section_of(const Plan& plan);
+/// `lora, rank 8, on q_proj, v_proj; frozen vision`: what times of layers depend on, as a profile
+/// says it. Empty without adapters.
+[[nodiscard]] std::string adapter_key(const ModelSection& section);
 
 inline constexpr std::string_view kPlanFormat = "tributary.plan/1";
 
@@ -110,7 +135,8 @@ inline constexpr std::string_view kPlanFormat = "tributary.plan/1";
 [[nodiscard]] std::string write_plan(const Plan& plan);
 
 /// A digest, 16 digits, of what a plan decides. It does not depend on the prediction, on the path
-/// of the model, or on whether a module that is not cut lists its layers.
+/// of the model, on what the run trains with, or on whether a module that is not cut lists its
+/// layers.
 [[nodiscard]] std::string plan_digest(Plan plan);
 
 /// Checks the rules between keys.

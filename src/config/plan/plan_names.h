@@ -21,6 +21,8 @@ const std::vector<std::string>& plan_names_of();
 TRIB_PLAN_NAMES(Placement, "inline", "colocated", "separate", "flow", "sliced")
 TRIB_PLAN_NAMES(RecomputePlan, "none", "selective", "full")
 TRIB_PLAN_NAMES(TrainMode, "full", "lora", "frozen")
+TRIB_PLAN_NAMES(OptimizerKind, "adamw", "muon", "adamw_8bit")
+TRIB_PLAN_NAMES(AdapterKind, "none", "lora", "dora")
 TRIB_PLAN_NAMES(EdgeVia, "exchange", "pool")
 TRIB_PLAN_NAMES(Balance, "none", "lpt", "lpt_2d")
 TRIB_PLAN_NAMES(PlannedSamples, "unknown", "equal", "mixture", "recorded")

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "config/plan/plan_names.h"
@@ -121,6 +122,31 @@ PredictedPlan read_predicted(ArtifactObject json) {
   return predicted;
 }
 
+AdapterPlan read_adapter(ArtifactObject json) {
+  AdapterPlan adapter;
+  adapter.kind = choice<AdapterKind>(json, "kind", AdapterKind::kLora);
+  adapter.rank = json.whole("rank", std::nullopt, kCount);
+  const Json* targets = json.find("targets");
+  const bool are_texts =
+      targets != nullptr && targets->is_array() && !targets->empty() &&
+      std::ranges::all_of(*targets, [](const Json& each) { return each.is_string(); });
+  if (are_texts)
+    adapter.targets = targets->get<std::vector<std::string>>();
+  else
+    json.refuse("targets", "a list of linear maps, as adapter.targets of a run");
+  json.refuse_unknown();
+  return adapter;
+}
+
+TrainingPlan read_training(ArtifactObject json) {
+  TrainingPlan training;
+  training.optimizer = choice<OptimizerKind>(json, "optimizer", OptimizerKind::kAdamW);
+  training.averages = json.flag("averages", false);
+  if (json.has("adapter")) training.adapter = read_adapter(json.object("adapter", true));
+  json.refuse_unknown();
+  return training;
+}
+
 }  // namespace
 
 Plan parse_plan(std::string_view text, const std::string& where) {
@@ -140,6 +166,7 @@ Plan parse_plan(std::string_view text, const std::string& where) {
   for (ArtifactObject& edge : root.items("edges")) plan.edges.push_back(read_edge(std::move(edge)));
   plan.batch = read_batch(root.object("batch", true));
   plan.predicted = read_predicted(root.object("predicted", false));
+  plan.training = read_training(root.object("training", false));
   plan.model = root.text("model", "");
   root.refuse_unknown();
   problems.raise_if_any(where);

@@ -36,6 +36,17 @@ OrderedJson write_module(const ModulePlan& module) {
   return json;
 }
 
+OrderedJson write_training(const TrainingPlan& training) {
+  OrderedJson json;
+  json["optimizer"] = plan_name_of(training.optimizer);
+  if (training.averages) json["averages"] = true;
+  const AdapterPlan& adapter = training.adapter;
+  if (adapter.kind != AdapterKind::kNone)
+    json["adapter"] = {
+        {"kind", plan_name_of(adapter.kind)}, {"rank", adapter.rank}, {"targets", adapter.targets}};
+  return json;
+}
+
 }  // namespace
 
 std::string write_plan(const Plan& plan) {
@@ -59,12 +70,14 @@ std::string write_plan(const Plan& plan) {
     json["predicted"]["samples"] = plan_name_of(plan.predicted.samples);
   if (plan.predicted.samples == PlannedSamples::kEqual)
     json["predicted"]["sample_tokens"] = plan.predicted.sample_tokens.count;
+  if (plan.training != TrainingPlan{}) json["training"] = write_training(plan.training);
   if (!plan.model.empty()) json["model"] = plan.model;
   return json.dump(2) + "\n";
 }
 
 std::string plan_digest(Plan plan) {
   plan.predicted = {};
+  plan.training = {};
   plan.model.clear();
   for (ModulePlan& module : plan.modules)
     if (module.stages.size() == 1) module.stages.clear();

@@ -139,10 +139,6 @@ void check_adapter(const RunConfig& config, Checker& check) {
                 {.what = "config: adapter has no target",
                  .found = "[]",
                  .expected = "all-linear, or names of linear maps"});
-  check.require(!is_used || config.batch.costs.empty(), "batch.costs",
-                {.what = "config: profiles hold no times of adapters",
-                 .found = escaped(config.batch.costs),
-                 .expected = "no batch.costs beside an adapter: balancing counts FLOPs"});
 }
 
 void check_sources(const RunConfig& config, Checker& check) {

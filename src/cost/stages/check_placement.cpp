@@ -24,11 +24,13 @@ void check_modules(const config::Plan& plan, const config::ModuleGraph& model) {
                  .fix = "add it to the plan, inline for one in the backbone's first stage");
 }
 
-void check_modes(const ModulePlan& module) {
-  TRIB_REQUIRE(module.train != config::TrainMode::kLora,
-               .what = "cost: costs of adapters are not known",
+void check_modes(const ModulePlan& module, const ModuleNode& node) {
+  const bool has_adapters = std::ranges::any_of(
+      node.layers, [](const config::LayerRun& run) { return run.shape.adapter.maps > 0; });
+  TRIB_REQUIRE(has_adapters || module.train != config::TrainMode::kLora,
+               .what = "cost: module of the plan has no adapter",
                .where = str("modules.", module.name, ".train"), .found = "lora",
-               .expected = "full or frozen");
+               .expected = "full or frozen, or training.adapter with targets in the module");
   TRIB_REQUIRE(module.offload == config::Offload::kNone,
                .what = "cost: cluster does not say how fast its host memory is",
                .where = str("modules.", module.name, ".offload"),
@@ -106,7 +108,7 @@ void check_placement(const config::Plan& plan, const config::ModuleGraph& model,
   check_modules(plan, model);
   check_cluster(plan, cluster);
   for (const ModulePlan& module : plan.modules) {
-    check_modes(module);
+    check_modes(module, *model.find(module.name));
     const bool is_inline = module.placement == config::Placement::kInline;
     const DegreeCheck degrees(module, is_inline ? plan.find("backbone")->mesh : module.mesh);
     bool has_experts = false;

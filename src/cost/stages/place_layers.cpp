@@ -144,16 +144,17 @@ class LayerPlacing {
     }
   }
   [[nodiscard]] bool trains(const std::string& module) const {
-    return plan_.find(module)->train == config::TrainMode::kFull;
+    return plan_.find(module)->train != config::TrainMode::kFrozen;
   }
 
   void place_module(const ModulePlan& of, const ModuleNode& node, std::vector<PlacedStage>& stages,
                     bool is_inline) {
     bool upstream = upstream_trains_.at(of.name);
-    const bool is_trained = trains(of.name);
     const auto add = [&](std::size_t stage, const config::LayerShape& shape, std::int64_t layers,
                          RecomputePlan recompute) {
       if (layers <= 0) return;
+      const bool is_trained = of.train == config::TrainMode::kFull ||
+                              (of.train == config::TrainMode::kLora && shape.adapter.maps > 0);
       PlacedRun run{.module = of.name,
                     .shape = shape,
                     .layers = layers,

@@ -52,6 +52,15 @@ LayerValues values_of(const PlacedRun& run, const config::MeshShape& mesh,
           .experts = experts};
 }
 
+LayerValues trained_values_of(const PlacedRun& run, const config::MeshShape& mesh,
+                              const StageRules& rules) {
+  if (!run.trains) return {};
+  if (run.shape.adapter.maps == 0) return values_of(run, mesh, rules);
+  const LayerCost cost =
+      cost_of_layer(run, {.runs = {}, .mesh = mesh, .groups = {}}, {}, false, rules);
+  return {.dense = static_cast<double>(cost.adapter_parameters.count) / rules.value_bytes()};
+}
+
 LayerValues used_values_of(const PlacedRun& run, const config::MeshShape& mesh,
                            const StageRules& rules) {
   if (run.table != TiedTable::kShared || run.shape.kind != LayerKind::kHead)

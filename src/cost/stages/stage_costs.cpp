@@ -46,6 +46,7 @@ LayerStageCosts::LayerStageCosts(const config::Plan& plan, const config::ModuleG
   StageRules& rules = placed->rules;
   rules.source = std::move(source);
   rules.execution = execution;
+  rules.training = plan.training;
   // An encoder on ranks of its own also counts as a stage of the trainer's pipeline.
   int coordinates = 0;
   for (const schedule::PipelineModule& module : pipeline.modules) {

@@ -11,6 +11,7 @@ namespace tributary::cost {
 struct StageRules {
   std::shared_ptr<const CostSource> source = {};
   LayerExecution execution = {};
+  config::TrainingPlan training = {};
   bool is_cut = false;                 // into pipeline stages
   PassShape full_microbatch = {};      // of the backbone
   CommunicationGroup plan_ranks = {};  // they add up the gradient norm; one rank: nothing to add
@@ -60,6 +61,9 @@ struct LayerValues {
 };
 [[nodiscard]] LayerValues values_of(const PlacedRun& run, const config::MeshShape& mesh,
                                     const StageRules& rules);
+/// Those of them that train: of a layer with adapters only these.
+[[nodiscard]] LayerValues trained_values_of(const PlacedRun& run, const config::MeshShape& mesh,
+                                            const StageRules& rules);
 /// The values gathered for a use of the layer: a head may use the embedding's table.
 [[nodiscard]] LayerValues used_values_of(const PlacedRun& run, const config::MeshShape& mesh,
                                          const StageRules& rules);

@@ -151,7 +151,7 @@ ShardTime shard_time(const PlacedRun& run, const LayerCost& cost, Nanoseconds ag
       travels += gather;
   }
   if (!rules.reduces_once() && run.trains)
-    travels += reduce_time(values_of(run, stage.mesh, rules), stage, rules);
+    travels += reduce_time(trained_values_of(run, stage.mesh, rules), stage, rules);
   time.gradient += exposed(travels, backward, rules);
   return time;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/run/optimizer_state.h"
 #include "cost/stages/stage_parts.h"
 
 namespace tributary::cost {
@@ -9,19 +10,32 @@ namespace {
 using config::CollectiveOp;
 using config::LayerKind;
 
-/// Bytes per parameter: a float32 weight where the weight has a smaller type, two moments, and a
-/// float32 gradient where gradients are kept in a smaller type.
-double optimizer_bytes(const StageRules& rules) {
-  return 8 + (rules.value_bytes() < 4 ? 4 : 0) + (rules.gradient_bytes() < 4 ? 4 : 0);
-}
-
 Bytes rounded(double bytes) { return {std::llround(bytes)}; }
 
 /// One layer as the trainer shards it.
 struct Unit {
   LayerValues values;
-  bool trains = true;
+  LayerValues trained;         // of them
+  double optimizer_bytes = 0;  // of a trained value
+  [[nodiscard]] bool trains() const { return trained.all() > 0; }
 };
+
+/// Bytes beside a trained value: a float32 weight where the weight has a smaller type, a float32
+/// gradient where gradients are kept in a smaller type, moments, and an average.
+double optimizer_bytes(const config::LayerShape& layer, const StageRules& rules) {
+  const double masters = (rules.value_bytes() < 4 ? 4 : 0) + (rules.gradient_bytes() < 4 ? 4 : 0);
+  const double averages = rules.training.averages ? config::kAverageBytes : 0;
+  const MatrixWeights trained = count_trained_matrices(layer);
+  const auto part = [&](std::int64_t weights) {
+    return static_cast<double>(weights) /
+           static_cast<double>(std::max<std::int64_t>(1, trained.all));
+  };
+  const config::OptimizerKind kind = rules.training.optimizer;
+  const double other = config::moment_bytes(kind, {});
+  const double of_maps = config::moment_bytes(kind, {.is_map = true}) - other;
+  const double of_large = config::moment_bytes(kind, {.is_large = true}) - other;
+  return masters + averages + other + part(trained.maps) * of_maps + part(trained.large) * of_large;
+}
 
 /// Parameters of a layer that a rank holds whole beside its shard. With one shard there are none,
 /// unless the whole is of another type.
@@ -33,9 +47,12 @@ double beside_shard(const LayerValues& values, const PlacedStage& stage, bool is
 
 std::vector<Unit> units_of(const PlacedStage& stage, const StageRules& rules) {
   std::vector<Unit> units;
-  for (const PlacedRun& run : stage.runs)
+  for (const PlacedRun& run : stage.runs) {
     units.insert(units.end(), static_cast<std::size_t>(run.layers),
-                 {.values = values_of(run, stage.mesh, rules), .trains = run.trains});
+                 {.values = values_of(run, stage.mesh, rules),
+                  .trained = trained_values_of(run, stage.mesh, rules),
+                  .optimizer_bytes = optimizer_bytes(run.shape, rules)});
+  }
   return units;
 }
 
@@ -63,17 +80,17 @@ class PassingBuffers {
     return rules_.value_bytes() * beside_shard(units_[unit].values, stage_, false);
   }
   [[nodiscard]] double gradient(std::int64_t unit) const {
-    if (!exists(unit) || !units_[unit].trains || rules_.reduces_once()) return 0;
+    if (!exists(unit) || !units_[unit].trains() || rules_.reduces_once()) return 0;
     const bool is_wider = rules_.gradient_bytes() > rules_.value_bytes();
-    return rules_.value_bytes() * beside_shard(units_[unit].values, stage_, is_wider);
+    return rules_.value_bytes() * beside_shard(units_[unit].trained, stage_, is_wider);
   }
   /// The gradient, its widened part, and the shard that arrives.
   [[nodiscard]] double reduction(std::int64_t unit) const {
     const double whole = gradient(unit);
     if (whole == 0) return 0;
     const double wide = rules_.gradient_bytes();
-    return whole + (wide > rules_.value_bytes() ? wide * units_[unit].values.all() : 0) +
-           wide * units_[unit].values.of_rank(stage_.mesh);
+    return whole + (wide > rules_.value_bytes() ? wide * units_[unit].trained.all() : 0) +
+           wide * units_[unit].trained.of_rank(stage_.mesh);
   }
 
   const std::vector<Unit>& units_;
@@ -88,15 +105,15 @@ void add_bytes(StageState& state, const std::vector<Unit>& units, const PlacedSt
   double gradients = 0;
   double optimizer = 0;
   for (const Unit& unit : units) {
-    const double own = unit.values.of_rank(stage.mesh);
-    parameters += rules.value_bytes() * own;
+    parameters += rules.value_bytes() * unit.values.of_rank(stage.mesh);
     if (rules.gathers_once())
       parameters += rules.value_bytes() * beside_shard(unit.values, stage, false);
-    if (!unit.trains) continue;
+    if (!unit.trains()) continue;
+    const double own = unit.trained.of_rank(stage.mesh);
     gradients += wide * own;
     if (rules.reduces_once())
-      gradients += wide * beside_shard(unit.values, stage, wide > rules.value_bytes());
-    optimizer += optimizer_bytes(rules) * own;
+      gradients += wide * beside_shard(unit.trained, stage, wide > rules.value_bytes());
+    optimizer += unit.optimizer_bytes * own;
   }
   state.parameters = rounded(parameters);
   state.gradients = rounded(gradients);
@@ -111,11 +128,11 @@ Nanoseconds reduction_of(const std::vector<Unit>& units, const PlacedStage& stag
   Nanoseconds time;
   bool is_first = true;
   for (const Unit& unit : units) {
-    if (!unit.trains) continue;
-    if (rules.reduces_once() || is_first) time += reduce_time(unit.values, stage, rules);
+    if (!unit.trains()) continue;
+    if (rules.reduces_once() || is_first) time += reduce_time(unit.trained, stage, rules);
     is_first = false;
     time += collective_time(rules, CollectiveOp::kAllReduce, stage.groups.replicate,
-                            rules.gradient_bytes() * unit.values.of_rank(stage.mesh));
+                            rules.gradient_bytes() * unit.trained.of_rank(stage.mesh));
   }
   return time;
 }
@@ -142,7 +159,7 @@ Nanoseconds gather_after_step(const PlacedStage& stage, const StageRules& rules)
   const PassShape pass = on_one_rank(rules.full_microbatch, stage.mesh);
   for (const PlacedRun& run : stage.runs) {
     if (!run.trains) continue;
-    const Nanoseconds gather = gather_time(values_of(run, stage.mesh, rules), stage, rules);
+    const Nanoseconds gather = gather_time(trained_values_of(run, stage.mesh, rules), stage, rules);
     if (gather.count == 0) continue;
     const Nanoseconds forward =
         run.is_backbone ? cost_of_layer(run, stage, pass, true, rules).forward : Nanoseconds{};
@@ -159,8 +176,7 @@ StageState state_of(const PlacedStage& stage, const StageRules& rules) {
   add_bytes(state, units, stage, rules);
   state.reduction = reduction_of(units, stage, rules) + pair_time(stage, rules);
   double trained = 0;
-  for (const Unit& unit : units)
-    if (unit.trains) trained += unit.values.of_rank(stage.mesh);
+  for (const Unit& unit : units) trained += unit.trained.of_rank(stage.mesh);
   state.optimizer_step = rules.source->optimizer(trained) + gather_after_step(stage, rules);
   state.host_step = rules.source->step(rules.plan_ranks);
   state.process = rules.source->process();

@@ -50,7 +50,7 @@ ModulePlan chain_plan(const PlanningProblem& problem, const ModuleNode& node,
   module.ranks.resize(static_cast<std::size_t>(choice.devices()));
   std::iota(module.ranks.begin(), module.ranks.end(), first_rank);
   module.stages = stages_of(node, cut);
-  if (problem.is_frozen(node.name)) module.train = config::TrainMode::kFrozen;
+  module.train = problem.mode_of(node.name);
   return module;
 }
 
@@ -169,7 +169,7 @@ config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
     const auto encoder = std::ranges::find(encoders, &each);
     if (encoder != encoders.end())
       module.recompute = choice.inside.of(static_cast<std::size_t>(encoder - encoders.begin()));
-    if (problem.is_frozen(each.name)) module.train = config::TrainMode::kFrozen;
+    module.train = problem.mode_of(each.name);
     plan.modules.push_back(std::move(module));
   }
   std::sort(plan.modules.begin(), plan.modules.end(),
@@ -182,6 +182,7 @@ config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
       .capacity_tokens = ample_capacity(problem, choice.backbone.replicas() * choice.microbatches),
       .packing = config::Packing::kLevel,
       .balance = config::Balance::kLpt2d};
+  plan.training = problem.training;
   return plan;
 }
 

@@ -82,6 +82,12 @@ std::shared_ptr<const cost::CostSource> PlanningProblem::costs() const {
   return measured ? measured : std::make_shared<const cost::ClusterCosts>(cluster);
 }
 
+config::TrainMode PlanningProblem::mode_of(const std::string& module) const {
+  if (is_frozen(module)) return config::TrainMode::kFrozen;
+  return training.adapter.kind == config::AdapterKind::kNone ? config::TrainMode::kFull
+                                                             : config::TrainMode::kLora;
+}
+
 bool PlanningProblem::shares_cores(std::int64_t ranks) const {
   const std::int64_t on_machine = std::min(ranks, cluster.devices_per_node());
   return cluster.cores > 0 && on_machine * std::max<std::int64_t>(1, threads) > cluster.cores;

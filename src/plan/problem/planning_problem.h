@@ -46,6 +46,7 @@ struct PlanningProblem {
   std::vector<std::vector<simulate::SampleSize>>
       batches;                           // [batches][global samples], all of one length
   std::vector<std::string> frozen = {};  // modules
+  config::TrainingPlan training = {};    // of the run; with adapters the layers of `model` say so
   cost::LayerExecution execution = {};
   PlanSpace space = {};
   /// Costs measured with `devices` ranks, all of which a plan then uses. Null: the costs follow
@@ -57,6 +58,7 @@ struct PlanningProblem {
   [[nodiscard]] std::shared_ptr<const cost::CostSource> costs() const;
   [[nodiscard]] std::int64_t global_samples() const { return std::ssize(batches.front()); }
   [[nodiscard]] bool is_frozen(const std::string& module) const;
+  [[nodiscard]] config::TrainMode mode_of(const std::string& module) const;
   /// The max memory of a plan on a device.
   [[nodiscard]] Bytes memory() const { return cluster.device.memory - cluster.device.reserve; }
   /// Whether `ranks` ranks have more threads than a machine of them has cores.

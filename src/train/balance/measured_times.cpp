@@ -5,8 +5,11 @@
 #include <limits>
 #include <set>
 
+#include "config/artifact/check_profile.h"
+#include "config/run/adapter_layers.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
+#include "model/model.h"
 
 namespace tributary::train {
 namespace {
@@ -23,7 +26,17 @@ config::Profile read_costs(const config::RunConfig& config) {
                .where = "batch.costs " + config.batch.costs, .found = profile.model,
                .expected = str("a name and ", digest, ", of ", path),
                .fix = "measure this model: tributary profile");
+  config::check_profile_adapter(profile, config::adapter_key(config.model),
+                                "batch.costs " + config.batch.costs);
   return profile;
+}
+
+/// The layers of the run's model, with its adapters.
+config::ModuleGraph graph_of(const config::RunConfig& config) {
+  config::ModuleGraph graph = config::read_graph_of_model(config.model.path);
+  if (!config.model.has_adapters()) return graph;
+  const auto maps = model::list_linear_maps(config::read_model_config(config.model.path));
+  return config::add_adapters(std::move(graph), config.model, maps);
 }
 
 /// Modules whose gradients other modules in front of them need.
@@ -60,7 +73,7 @@ std::int64_t measured_items(const cost::CostSource& costs, const config::ModuleN
 MeasuredTimes::MeasuredTimes(const config::RunConfig& config, const config::Plan& plan,
                              std::int64_t ranks, std::int64_t threads)
     : costs_(read_costs(config), ranks, threads, config.batch.costs) {
-  const config::ModuleGraph graph = config::read_graph_of_model(config.model.path);
+  const config::ModuleGraph graph = graph_of(config);
   const std::set<std::string> behind = behind_trained(graph, config.model);
   const auto again = config::run_again(config.model.recompute, config.model.offload);
   for (const config::ModuleNode& node : graph.modules) {
@@ -71,6 +84,7 @@ MeasuredTimes::MeasuredTimes(const config::RunConfig& config, const config::Plan
     module.execution.recompute_every = repeats.every;
     module.execution.trains =
         std::ranges::find(config.model.freeze, node.name) == config.model.freeze.end();
+    module.execution.trains_adapters = config.model.has_adapters();
     module.execution.upstream_trains = behind.contains(node.name);
     std::int64_t full = measured_items(costs_, node, module.execution.placement.tp);
     if (node.name == "backbone") full = std::min(full, config.batch.capacity_tokens.count);

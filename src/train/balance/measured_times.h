@@ -29,7 +29,8 @@ class MeasuredTimes {
 
   /// Forward and backward of a module, recompute included, on each of its tp ranks.
   ///
-  /// units: items are tokens, patches or positions of sound; pairs are the sum of the squared lengths
+  /// units: items are tokens, patches or positions of sound; pairs are the sum of the squared
+  /// lengths
   [[nodiscard]] Nanoseconds time_of(const std::string& module, double items, double pairs) const;
   /// Of a module in front of the backbone, on an item as ItemForm::inside gives it.
   [[nodiscard]] Nanoseconds time_of(const std::string& module, const Grid& inside) const;

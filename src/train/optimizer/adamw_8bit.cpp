@@ -6,14 +6,14 @@
 
 #include <ATen/ATen.h>
 
+#include "config/run/optimizer_state.h"
 #include "train/checkpoint/unit_parts.h"
 #include "train/optimizer/parameter_groups.h"
 
 namespace tributary::train {
 namespace {
 
-constexpr std::int64_t kBlock = 256;
-constexpr std::int64_t kFewest = 4096;
+constexpr std::int64_t kBlock = config::kQuantisedBlock;
 
 /// The dynamic tree of the paper: in each power of ten below 1 equally spaced shares, twice as many
 /// as in the power below. Unsigned numbers have one bit more for them.
@@ -38,7 +38,7 @@ std::vector<float> make_table(bool is_signed) {
 }  // namespace
 
 bool is_quantised(const parallel::Parameter& parameter) {
-  return parameter.shape.size() > 1 && parameter.elements() >= kFewest;
+  return parameter.shape.size() > 1 && parameter.elements() >= config::kFewestQuantised;
 }
 
 BlockQuantised::BlockQuantised(std::int64_t elements, bool is_signed, at::Device device)

@@ -90,6 +90,7 @@ config::Plan plan_of_run(const config::RunConfig& config, std::int64_t world,
       path.empty()
           ? config::expand_plan(shape, pipeline_section(config.parallel, shape), config, model)
           : config::read_plan(path);
+  plan.training = config::training_of(config);
   if (path.empty()) split_backward_of_encoders(plan);
   fill_stages(plan, model);
   if (config.model.has_adapters()) train_adapters(plan, config.model);

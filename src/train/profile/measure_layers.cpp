@@ -139,7 +139,10 @@ class LayerMeasurements {
       config::ProfileTable like = table_of(crowd, key);
       like.sequence_tokens = std::llround(measured.sequence_tokens);
       const auto parameters = measured.parameters.find(key);
-      if (parameters != measured.parameters.end()) like.parameters = parameters->second;
+      if (parameters != measured.parameters.end()) {
+        like.parameters = parameters->second.all;
+        like.adapters = parameters->second.adapters;
+      }
       add_point(profile_, like, point);
     }
     for (const auto& [key, point] : measured.attention)

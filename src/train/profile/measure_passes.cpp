@@ -76,17 +76,23 @@ std::int64_t layers_of_graph(const LayerKey& key, const config::ModelConfig& con
 }
 
 /// Bytes of the parameters of one layer of each kind; a tied head's count for the embedding.
-std::map<LayerKey, Bytes> parameters_of(const model::Model& model) {
-  std::map<LayerKey, Bytes> parameters;
+std::map<LayerKey, LayerBytes> parameters_of(const model::Model& model) {
+  std::map<LayerKey, LayerBytes> parameters;
   std::map<LayerKey, std::int64_t> units;
   for (const auto& unit : model.units()) {
     const LayerKey key = key_of_unit(model.config(), *unit);
-    parameters[key] += {static_cast<std::int64_t>(unit->shard_value().nbytes())};
-    ++units[key];
+    const Bytes bytes{static_cast<std::int64_t>(unit->shard_value().nbytes())};
+    parameters[key].all += bytes;
+    if (unit->is_adapter())
+      parameters[key].adapters += bytes;
+    else
+      ++units[key];
   }
   for (auto& [key, bytes] : parameters) {
-    const std::int64_t layers = layers_of_graph(key, model.config());
-    bytes.count /= layers > 0 ? layers : units.at(key);
+    const std::int64_t of_graph = layers_of_graph(key, model.config());
+    const std::int64_t layers = of_graph > 0 ? of_graph : units.at(key);
+    bytes.all.count /= layers;
+    bytes.adapters.count /= layers;
   }
   return parameters;
 }

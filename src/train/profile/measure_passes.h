@@ -8,13 +8,19 @@
 
 namespace tributary::train {
 
+/// Bytes of the parameters of a layer.
+struct LayerBytes {
+  Bytes all = {};
+  Bytes adapters = {};  // of them
+};
+
 /// One size, measured: a point for each kind of layer, and the microbatches as a whole.
 struct PassMeasurement {
   std::map<LayerKey, config::ProfilePoint> points;          // of blocks without attention
   std::map<LayerKey, config::MeasuredAttention> attention;  // of blocks
-  std::map<LayerKey, Bytes> parameters;  // of one layer of the kind, on this rank
-  double sequence_tokens = 0;            // mean length of the samples
-  config::MeasuredPass whole;            // without tp and threads
+  std::map<LayerKey, LayerBytes> parameters;  // of one layer of the kind, on this rank
+  double sequence_tokens = 0;                 // mean length of the samples
+  config::MeasuredPass whole;                 // without tp and threads
 };
 
 /// Runs the model's own executor over microbatches and times each layer at its boundary, and the

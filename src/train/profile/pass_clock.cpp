@@ -21,9 +21,11 @@ void wait_for(at::Device device) {
   guard.synchronizeStream(guard.getStream(device));
 }
 
-/// The number at the end of a unit's name: 3 of vision.layers.3.
-std::int64_t layer_of(const std::string& name) {
-  return std::stoll(name.substr(name.rfind('.') + 1));
+constexpr const char* kLayers = ".layers.";
+
+/// The number in the name of a unit, or of its adapters: 3 of vision.layers.3.
+std::int64_t layer_of(const parallel::Unit& unit) {
+  return std::stoll(unit.name().substr(unit.module().size() + std::string(kLayers).size()));
 }
 
 }  // namespace
@@ -31,7 +33,7 @@ std::int64_t layer_of(const std::string& name) {
 LayerKey key_of_unit(const config::ModelConfig& config, const parallel::Unit& unit) {
   const std::string& name = unit.name();
   const std::string& module = unit.module();
-  const bool is_layer = name.starts_with(module + ".layers.");
+  const bool is_layer = name.starts_with(module + kLayers);
   switch (config::find_known_module(module)->role) {
     case config::ModuleRole::kProjector:
       return {module, "projector"};
@@ -39,7 +41,7 @@ LayerKey key_of_unit(const config::ModelConfig& config, const parallel::Unit& un
       if (!is_layer) return {module, "patch_embedding"};
       const std::vector<config::FrontModule> front = config::front_modules(config);
       const bool has_windows =
-          std::ranges::count(config::find_module(front, module)->window_layers, layer_of(name)) > 0;
+          std::ranges::count(config::find_module(front, module)->window_layers, layer_of(unit)) > 0;
       return {module, has_windows ? "window_block" : "block"};
     }
     case config::ModuleRole::kBackbone:

@@ -11,6 +11,7 @@
 #include <torch/version.h>
 
 #include "config/family/known_modules.h"
+#include "config/plan/plan.h"
 #include "config/run/mesh_shape.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
@@ -46,6 +47,7 @@ ProfileIdentity identity_of(const config::RunConfig& config) {
   return {.model = str(name, " ", config::model_digest(text)),
           .device = name_of_device(config.run.device),
           .libraries = str("torch ", TORCH_VERSION),
+          .adapter = config::adapter_key(config.model),
           .cores = on_cpu ? std::ssize(usable_cores()) : 0};
 }
 
@@ -170,7 +172,9 @@ class ProfileJob {
       if (!has_step(profile_, each, threads_) && goes_on())
         measure_steps(session, bytes, crowd_of(each));
     bytes.count(false);
-    measure_layers(job, whole, parallel::Layout{}, session, samples, profile_);
+    parallel::Layout layout;
+    layout.adapters = model::adapter_rules(config_.model);
+    measure_layers(job, whole, std::move(layout), session, samples, profile_);
   }
 
   void measure_steps(Session& session, const LiveBytes& bytes, const Crowd& crowd) {

@@ -42,12 +42,14 @@ void require_identity(config::Profile& profile, const ProfileIdentity& identity,
     profile.model = identity.model;
     profile.device = identity.device;
     profile.libraries = identity.libraries;
+    profile.adapter = identity.adapter;
     profile.cores = identity.cores;
     return;
   }
   require_same("model", profile.model, identity.model, where);
   require_same("device", profile.device, identity.device, where);
   require_same("libraries", profile.libraries, identity.libraries, where);
+  require_same("adapter", profile.adapter, identity.adapter, where);
   require_same("cores", str(profile.cores), str(identity.cores), where);
 }
 

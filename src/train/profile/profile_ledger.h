@@ -11,6 +11,7 @@ struct ProfileIdentity {
   std::string model;  // name and digest of its config.json
   std::string device;
   std::string libraries;
+  std::string adapter = {};  // config::adapter_key
   std::int64_t cores = 0;
 };
 

@@ -1,10 +1,12 @@
 #include "train/start/memory_need.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
 
+#include "config/run/optimizer_state.h"
 #include "core/error.h"
 #include "model/model.h"
 #include "parallel/unit_chain.h"
@@ -22,15 +24,13 @@ std::int64_t local_elements(const parallel::Unit& unit) {
 }
 
 /// Bytes of moments of a rank's part of a unit's parameters.
-std::int64_t moment_bytes(const parallel::Unit& unit, const config::OptimizerSection& optimizer) {
-  std::int64_t bytes = 0;
-  for (const auto& parameter : unit.parameters()) {
-    std::int64_t each = 2 * kWide;
-    if (optimizer.kind == config::OptimizerKind::kMuon && parameter->is_map) each = kWide;
-    if (optimizer.kind == config::OptimizerKind::kAdamW8bit && is_quantised(*parameter)) each = 2;
-    bytes += each * parameter->local_elements();
-  }
-  return bytes;
+std::int64_t moment_bytes(const parallel::Unit& unit, config::OptimizerKind optimizer) {
+  double bytes = 0;
+  for (const auto& parameter : unit.parameters())
+    bytes += config::moment_bytes(
+                 optimizer, {.is_map = parameter->is_map, .is_large = is_quantised(*parameter)}) *
+             static_cast<double>(parameter->local_elements());
+  return std::llround(bytes);
 }
 
 /// Adds up the memory of the units of one mesh on this rank, by kind.
@@ -53,10 +53,11 @@ class Ledger {
     if (shards_ > 1) add_whole(whole, trains);
     if (!trains) return;
     need_.gradients += {own * gradient_bytes_};
-    add_to(need_.moments, (moment_bytes(unit, optimizer_) + shards_ - 1) / shards_,
+    add_to(need_.moments, (moment_bytes(unit, optimizer_.kind) + shards_ - 1) / shards_,
            options_.keep_optimizer_on_host);
     if (optimizer_.ema_decay > 0)
-      add_to(need_.averages, own * kWide, options_.keep_optimizer_on_host);
+      add_to(need_.averages, std::llround(config::kAverageBytes * static_cast<double>(own)),
+             options_.keep_optimizer_on_host);
     std::int64_t masters = 0;
     if (value_bytes_ < kWide) masters += own * kWide;
     if (gradient_bytes_ < kWide) masters += own * kWide;

@@ -28,8 +28,8 @@ std::string message_of(Read read, std::string text, const std::string& from,
 }
 
 const char* const kProfile = R"({"format": "tributary.profile/1", "model": "m", "device": "d",
- "launch_ns": 50, "noise": 0.01,
- "layers": [{"module": "backbone", "layer": "block", "tp": 2, "parameter_bytes": 64,
+ "adapter": "lora, rank 8", "launch_ns": 50, "noise": 0.01,
+ "layers": [{"module": "backbone", "layer": "block", "tp": 2, "parameter_bytes": 64, "adapter_bytes": 16,
    "points": [{"tokens": 128, "forward_ns": 10, "input_gradient_ns": 11, "weight_gradient_ns": 12},
               {"tokens": 256, "forward_ns": 20, "recompute_ns": 19, "activation_bytes": 512}],
    "attention": [{"attended": 32.5, "tokens": 256, "forward_ns": 5, "gradient_ns": 9},
@@ -40,6 +40,8 @@ TEST(Profile, ReadsAndReadsBackWhatItWrites) {
   const Profile profile = parse_profile(kProfile, "a.json");
   EXPECT_EQ(profile.layers[0].points[0].recompute, Nanoseconds{10});  // as the forward
   EXPECT_EQ(profile.layers[0].points[1].recompute, Nanoseconds{19});
+  EXPECT_EQ(profile.adapter, "lora, rank 8");
+  EXPECT_EQ(profile.layers[0].adapters, Bytes{16});
   EXPECT_EQ(profile.collectives[0].op, CollectiveOp::kAllGather);
   ASSERT_EQ(profile.layers[0].attention.size(), 2U);
   EXPECT_EQ(profile.layers[0].attention[0].attended, 32.5);

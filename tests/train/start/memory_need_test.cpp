@@ -1,10 +1,16 @@
 #include "train/start/memory_need.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "config/plan/plan.h"
+#include "config/run/adapter_layers.h"
 #include "core/error.h"
+#include "cost/stages/stage_costs.h"
 #include "parallel/unit_chain.h"
+#include "schedule/pipeline/plan_pipeline.h"
 #include "train/start/start_block.h"
 
 namespace tributary::train {
@@ -78,6 +84,80 @@ TEST(CountMemory, MomentsAreThoseOfTheOptimizer) {
   EXPECT_LT(count(muon).moments.count, 0.6 * static_cast<double>(plain.moments.count));
   EXPECT_LT(count(narrow).moments.count, 0.26 * static_cast<double>(plain.moments.count));
   EXPECT_EQ(count(narrow).averages.count, 4 * plain.count_parameters());
+}
+
+std::string folder_of(const std::string& name) {
+  return str(TRIB_SOURCE_DIR, "/configs/models/", name);
+}
+
+/// What a rank alone keeps of a run, as the planner counts it.
+cost::StageState planned_state(const config::RunConfig& run) {
+  const config::ModelConfig model = config::read_model_config(run.model.path);
+  config::Plan plan = config::expand_plan({}, {}, run, model);
+  for (config::ModulePlan& module : plan.modules)  // as plan_of_run says of adapters
+    if (run.model.has_adapters() && std::ranges::count(run.model.freeze, module.name) == 0)
+      module.train = config::TrainMode::kLora;
+  const config::ModuleGraph graph = config::add_adapters(
+      config::read_graph_of_model(run.model.path), run.model, model::list_linear_maps(model));
+  config::Cluster cluster;
+  cluster.devices = 1;
+  cluster.levels = {{.name = "one", .ranks = 1, .bytes_per_s = 1e9}};
+  return cost::LayerStageCosts(plan, graph, cluster, schedule::pipeline_of(plan)).state(0, 0);
+}
+
+TEST(CountMemory, IsThatOfThePlannerForEveryOptimizer) {
+  for (const char* name : {"llama_3_1_8b", "qwen2_5_vl_3b", "qwen3_vl_2b"})
+    for (const config::OptimizerKind kind :
+         {config::OptimizerKind::kAdamW, config::OptimizerKind::kMuon,
+          config::OptimizerKind::kAdamW8bit})
+      for (const double decay : {0.0, 0.999}) {
+        SCOPED_TRACE(str(name, ", optimizer ", static_cast<int>(kind), ", decay ", decay));
+        config::RunConfig run;
+        run.model.path = folder_of(name);
+        run.model.dtype = config::Dtype::kBfloat16;
+        run.optimizer.kind = kind;
+        run.optimizer.ema_decay = decay;
+        const MemoryNeed need =
+            count_memory(run.model, config::read_model_config(run.model.path), {}, run.optimizer);
+        const cost::StageState state = planned_state(run);
+        const auto expect_near = [](Bytes planned, Bytes counted) {  // biases are not planned
+          EXPECT_NEAR(double(planned.count), double(counted.count), 2e-3 * double(counted.count));
+        };
+        expect_near(state.parameters, need.parameters);
+        expect_near(state.gradients, need.gradients);
+        expect_near(state.optimizer, need.moments + need.averages + need.masters);
+      }
+}
+
+TEST(CountMemory, IsThatOfThePlannerForAdapters) {
+  using config::AdapterKind;
+  for (const auto& folder :
+       std::filesystem::directory_iterator(str(TRIB_SOURCE_DIR, "/configs/models")))
+    for (const config::AdapterSection& adapter :
+         {config::AdapterSection{.kind = AdapterKind::kLora, .rank = 16},
+          config::AdapterSection{.kind = AdapterKind::kDora, .targets = {"q_proj", "qkv", "fc2"}},
+          config::AdapterSection{.kind = AdapterKind::kLora, .targets = {"*layers.0.mlp*"}}}) {
+      SCOPED_TRACE(str(folder.path(), ", ", config::describe_adapter(adapter)));
+      config::RunConfig run;
+      run.model.path = folder.path();
+      run.model.dtype = config::Dtype::kBfloat16;
+      run.model.adapter = adapter;
+      const config::ModelConfig model = config::read_model_config(run.model.path);
+      const auto maps = model::list_linear_maps(model);
+      std::erase_if(run.model.adapter.targets, [&](const std::string& target) {
+        config::ModelSection alone = run.model;
+        alone.adapter.targets = {target};
+        return std::ranges::none_of(maps, [&](const config::LinearMap& map) {
+          return config::has_adapter(alone, map.module, map.name);
+        });
+      });
+      run.model = config::freeze_without_adapter(run.model, maps);
+      const MemoryNeed need =
+          count_memory(run.model, model, model::one_rank_layout(run.model), run.optimizer);
+      const cost::StageState state = planned_state(run);
+      EXPECT_EQ(state.gradients.count, 4 * need.count_trained());
+      EXPECT_EQ(state.optimizer, need.moments + need.masters);
+    }
 }
 
 TEST(CountMemory, OfAFrozenModuleThereAreParametersAlone) {
