@@ -73,6 +73,7 @@ inline constexpr std::int64_t kFramesOfPosition = 2;
 struct SampleShape {
   Tokens tokens;         // backbone positions: text and merged media tokens
   Tokens target_tokens;  // those that count in the loss
+  Tokens rejected = {};  // of a pair: those of `tokens` in the second sequence, the rejected one
   std::vector<Grid> images;
   std::vector<Grid> videos;
   std::vector<Grid> sounds = {};

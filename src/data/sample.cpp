@@ -10,6 +10,7 @@ SampleShape EncodedSample::shape() const {
   shape.target_tokens = {std::count_if(targets.begin(), targets.end(), [](std::int64_t target) {
     return target != kIgnoredTarget;
   })};
+  shape.rejected = {rejected};
   for (const PatchedItem& item : items) shape.grids(item.modality).push_back(item.grid);
   return shape;
 }

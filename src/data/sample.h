@@ -19,7 +19,8 @@ struct PatchedItem {
   std::vector<float> rows;      // [grid.patches(), row width]
 };
 
-/// One training example, tokenised and decoded.
+/// One training example, tokenised and decoded. A pair of answers is one example of two sequences,
+/// the chosen one and behind it the rejected one, each with its prompt and its media.
 struct EncodedSample {
   std::int64_t id = 0;                // position in the run's data order
   int source = 0;                     // index in data.sources
@@ -27,6 +28,7 @@ struct EncodedSample {
   std::vector<std::int32_t> tokens;   // media placeholders expanded
   std::vector<std::int64_t> targets;  // per token: the NEXT token where it counts, else -100
   std::vector<PatchedItem> items;     // in order of appearance
+  std::int64_t rejected = 0;          // of a pair: how many of the tokens are the rejected one's
 
   [[nodiscard]] SampleShape shape() const;
 };

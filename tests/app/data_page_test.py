@@ -2,8 +2,8 @@
 
 Usage: data_page_test.py TRIBUTARY SOURCE_DIR
 A block `json` must be taken, `json --option=value` with that option, `json <code>` refused with
-that code; `json from` is what the shell command of the next block converts into a record that is
-taken.
+that code; `json from` is a pair of answers, which the shell command of the next block converts into
+a record of another form.
 """
 
 import json
@@ -102,12 +102,12 @@ class DataPage(unittest.TestCase):
         for record, (info, command) in pairs:
             self.assertEqual(info, "sh")
             with self.subTest(record):
-                self.assertEqual(list(self.inspect(record)["bad"]), ["preferences"])
+                self.assertEqual(self.inspect(record)["forms"], {"preference": 1})
                 if shutil.which("jq") is None:
                     self.skipTest("jq is not installed")
                 (self.folder / "old.jsonl").write_text(json.dumps(record) + "\n")
                 subprocess.run(["sh", "-ec", command], cwd=self.folder, check=True)
-                self.assertEqual(self.inspect(None)["first_bad"], [])
+                self.assertEqual(self.inspect(None)["forms"], {"messages": 1})
 
 
 unittest.main()

@@ -157,15 +157,11 @@ TEST(Forms, AreChosenByKeysOrByName) {
   EXPECT_EQ(find_form("auto"), std::nullopt);
 }
 
-TEST(Forms, NamePreferences) {
-  EXPECT_THAT(why_refused(R"({"prompt":"a","chosen":"b","rejected":"c"})"),
-              HasSubstr("preferences: chosen and rejected are a pair of answers to compare"));
+TEST(Forms, NameRatings) {
   EXPECT_THAT(why_refused(R"({"query":"a","response":"b","label":false})"),
-              HasSubstr("unread_key: record.label is not read: preferences are not trained"));
+              HasSubstr("unread_key: record.label is not read: answers that are rated one by one"));
   EXPECT_THAT(parse(R"({"query":"a","response":"b","label":3})").record.unread_keys,
               ElementsAre("label"));
-  EXPECT_THAT(why_refused(R"({"conversations":[],"chosen":{"from":"gpt"},"rejected":{}})"),
-              HasSubstr("preferences: "));
 }
 
 }  // namespace

@@ -105,6 +105,24 @@ TEST_F(EncodeSample, DescribesWhatItEncodes) {
   }
 }
 
+TEST_F(EncodeSample, PutsTheRejectedAnswerBehindTheChosenOne) {
+  const auto encoder = make();
+  const std::string asked = R"({"images":["a.png"],"prompt":"<image>?",)";
+  const EncodedSample chosen = encoder->encode(read(asked + R"("response":"yes"})")).value();
+  const EncodedSample rejected = encoder->encode(read(asked + R"("response":"no"})")).value();
+  const Record record = read(asked + R"("chosen":"yes","rejected":"no"})");
+  const EncodedSample pair = encoder->encode(record).value();
+  std::vector<TokenId> tokens = chosen.tokens;
+  tokens.insert(tokens.end(), rejected.tokens.begin(), rejected.tokens.end());
+  EXPECT_EQ(pair.tokens, tokens);
+  EXPECT_EQ(pair.targets.back(), rejected.targets.back());
+  EXPECT_EQ(pair.rejected, std::ssize(rejected.tokens));
+  ASSERT_EQ(pair.items.size(), 2U);
+  EXPECT_EQ(pair.items[1].rows, chosen.items[0].rows);
+  EXPECT_EQ(encoder->describe(record).value(), pair.shape());
+  EXPECT_EQ(encoder->encode_held_out(record).value().pictures.size(), 1U);
+}
+
 /// A cut sample begins as the whole one, and holds each picture as a whole or not at all.
 TEST_F(EncodeSample, CutsASampleAtAnyLimit) {
   const Record record = read(kMixed);

@@ -135,8 +135,8 @@ TEST(ParseRecord, ReadsWhichAnswersCount) {
 }
 
 TEST(ParseRecord, RefusesKeysThatWouldChangeWhatIsLearned) {
-  for (const char* rest : {R"(,"tools":[{"name":"search"}])", R"(,"rejected_response":"no")",
-                           R"(,"rejected":"no")", R"(,"bbox":[[1,2,3,4]])", R"(,"weight":0.5)"})
+  for (const char* rest : {R"(,"tools":[{"name":"search"}])", R"(,"rejected":"no")",
+                           R"(,"bbox":[[1,2,3,4]])", R"(,"weight":0.5)"})
     EXPECT_THAT(refusal(told("a", rest)), HasSubstr("unread_key: record.")) << rest;
   EXPECT_THAT(refusal(R"({"messages":[{"role":"user","content":"a"},{"role":"assistant",)"
                       R"("content":"b","reasoning_content":"hm"}]})"),

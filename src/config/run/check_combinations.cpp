@@ -4,28 +4,11 @@
 
 #include "config/family/known_modules.h"
 #include "config/reading/ranges.h"
+#include "config/run/key_checker.h"
 #include "config/run/mesh_shape.h"
-#include "config/run/run_tree.h"
 
 namespace tributary::config {
 namespace {
-
-/// Adds problems placed at a key: at its line in the file, or marked as a default.
-class Checker {
- public:
-  Checker(const KeyPlaces& places, Problems& problems) : places_(places), problems_(problems) {}
-
-  void require(bool holds, const std::string& key, ErrorParts problem) {
-    if (holds) return;
-    const auto place = places_.find(key);
-    problem.where = place == places_.end() ? str(key, " (default)") : str(place->second, " ", key);
-    problems_.add(std::move(problem));
-  }
-
- private:
-  const KeyPlaces& places_;
-  Problems& problems_;
-};
 
 bool is_name(const std::string& text) {
   const auto is_plain = [](char c) {
@@ -45,7 +28,7 @@ bool is_device(const std::string& device) {
   return std::from_chars(device.data() + kPrefix, end, index).ptr == end && index >= 0;
 }
 
-void check_run(const RunConfig& config, Checker& check) {
+void check_run(const RunConfig& config, KeyChecker& check) {
   constexpr const char* kNameRule = "at most 100 letters, digits, `_`, `-`, `.`; no dot first";
   check.require(is_name(config.run.name), "run.name",
                 {.what = "config: name of the run cannot name a directory",
@@ -72,7 +55,7 @@ void check_run(const RunConfig& config, Checker& check) {
 }
 
 void check_unique(const std::vector<std::string>& names, const std::string& kind,
-                  const std::string& key, Checker& check) {
+                  const std::string& key, KeyChecker& check) {
   std::set<std::string> seen;
   for (const std::string& name : names)
     check.require(seen.insert(name).second, key,
@@ -87,7 +70,7 @@ bool has_blocks(const std::string& module) {
   return known != nullptr && known->role != ModuleRole::kProjector;
 }
 
-void check_model(const RunConfig& config, Checker& check) {
+void check_model(const RunConfig& config, KeyChecker& check) {
   const ModelSection& model = config.model;
   check.require(!(model.dtype == Dtype::kBfloat16 && config.run.device == "cpu"), "model.dtype",
                 {.what = "config: dtype is not supported on the device",
@@ -128,7 +111,7 @@ void check_model(const RunConfig& config, Checker& check) {
                  .expected = "at least one module that trains"});
 }
 
-void check_adapter(const RunConfig& config, Checker& check) {
+void check_adapter(const RunConfig& config, KeyChecker& check) {
   const AdapterSection& adapter = config.model.adapter;
   const bool is_used = adapter.kind != AdapterKind::kNone || !adapter.path.empty();
   check.require(is_used || adapter == AdapterSection(), "adapter.kind",
@@ -141,7 +124,7 @@ void check_adapter(const RunConfig& config, Checker& check) {
                  .expected = "all-linear, or names of linear maps"});
 }
 
-void check_sources(const RunConfig& config, Checker& check) {
+void check_sources(const RunConfig& config, KeyChecker& check) {
   std::set<std::string> names;
   for (std::size_t i = 0; i < config.data.sources.size(); ++i) {
     const SourceSection& source = config.data.sources[i];
@@ -166,7 +149,7 @@ void check_sources(const RunConfig& config, Checker& check) {
   }
 }
 
-void check_data(const RunConfig& config, Checker& check) {
+void check_data(const RunConfig& config, KeyChecker& check) {
   const DataSection& data = config.data;
   check_sources(config, check);
   check.require(data.min_pixels <= data.max_pixels, "data.min_pixels",
@@ -213,7 +196,7 @@ void check_data(const RunConfig& config, Checker& check) {
   check_unique(config.validation.metrics, "metric", "validation.metrics", check);
 }
 
-void check_schedule(const RunConfig& config, Checker& check) {
+void check_schedule(const RunConfig& config, KeyChecker& check) {
   const ScheduleSection& schedule = config.schedule;
   const bool stable = schedule.decay == Decay::kWarmupStableDecay;
   check.require(stable || schedule.decay_steps == 0, "schedule.decay_steps",
@@ -232,7 +215,7 @@ void check_schedule(const RunConfig& config, Checker& check) {
                  .expected = "a decay that falls"});
 }
 
-void check_optimizer(const RunConfig& config, Checker& check) {
+void check_optimizer(const RunConfig& config, KeyChecker& check) {
   const OptimizerSection& optimizer = config.optimizer;
   check.require(
       optimizer.kind == OptimizerKind::kMuon || optimizer.momentum == OptimizerSection().momentum,
@@ -256,7 +239,7 @@ void check_optimizer(const RunConfig& config, Checker& check) {
                  .expected = "validation.stop_after above 0"});
 }
 
-void check_groups(const RunConfig& config, Checker& check) {
+void check_groups(const RunConfig& config, KeyChecker& check) {
   std::set<std::string> matches;
   for (std::size_t i = 0; i < config.optimizer.groups.size(); ++i) {
     const ParameterGroupSection& group = config.optimizer.groups[i];
@@ -272,7 +255,7 @@ void check_groups(const RunConfig& config, Checker& check) {
   }
 }
 
-void check_parallel(const RunConfig& config, Checker& check) {
+void check_parallel(const RunConfig& config, KeyChecker& check) {
   const ParallelSection& parallel = config.parallel;
   std::string automatic;
   std::string last = "parallel.dp_shard";
@@ -297,7 +280,7 @@ void check_parallel(const RunConfig& config, Checker& check) {
 }
 
 /// Checks the rules of one section `parallel.<module>` that depend on its placement.
-void check_module(const ModuleSection& module, Checker& check) {
+void check_module(const ModuleSection& module, KeyChecker& check) {
   const std::string section = str("parallel.", module.module, ".");
   const auto refuse_unless = [&](bool holds, const std::string& key, const std::string& what,
                                  const std::string& value, const std::string& expected) {
@@ -340,7 +323,7 @@ void check_module(const ModuleSection& module, Checker& check) {
   }
 }
 
-void check_modules(const RunConfig& config, Checker& check) {
+void check_modules(const RunConfig& config, KeyChecker& check) {
   const std::int64_t stages = config.parallel.vision_stages;
   for (const ModuleSection& module : config.parallel.modules) {
     check_module(module, check);
@@ -356,7 +339,7 @@ void check_modules(const RunConfig& config, Checker& check) {
   }
 }
 
-void check_drill(const RunConfig& config, Checker& check) {
+void check_drill(const RunConfig& config, KeyChecker& check) {
   const DrillSection& drill = config.drill;
   if (drill.fault == DrillFault::kNone) return;
   const bool knows_steps = config.run.epochs == 0;
@@ -377,10 +360,11 @@ void check_drill(const RunConfig& config, Checker& check) {
 }  // namespace
 
 void check_combinations(const RunConfig& config, const KeyPlaces& places, Problems& problems) {
-  Checker check(places, problems);
+  KeyChecker check(places, problems);
   check_run(config, check);
   check_model(config, check);
   check_adapter(config, check);
+  check_objective(config, check);
   check_data(config, check);
   check_schedule(config, check);
   check_optimizer(config, check);

@@ -33,7 +33,7 @@ std::vector<Key> data_keys() {
           {.path = "data.sources[].format",
            .meaning = "Form of the records; `auto`: by their keys.",
            .choices = {"auto", "messages", "conversations", "alpaca", "query", "interleaved",
-                       "caption", "text"}}),
+                       "caption", "text", "preference"}}),
       key<&R::data, &DataSection::sources, &S::question>(
           {.path = "data.sources[].question",
            .meaning = "Question before the text of each picture, in the form `caption`."}),

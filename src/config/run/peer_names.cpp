@@ -20,6 +20,9 @@ constexpr std::string_view kAdamW = "optimizer.kind: adamw, muon or adamw_8bit";
 constexpr std::string_view kCutoff = "data.max_tokens, or batch.capacity_tokens";
 constexpr std::string_view kTooLong = "data.too_long: drop, truncate or refuse";
 constexpr std::string_view kLora = "adapter.kind: lora or dora";
+constexpr std::string_view kObjective = "objective.kind: next_token or dpo";
+constexpr std::string_view kPairLoss = "objective.loss: sigmoid or ipo";
+constexpr std::string_view kReference = "nothing: the reference is the model as the run starts";
 constexpr std::string_view kQuantized = "nothing: frozen weights are not quantized";
 
 constexpr PeerName kPeerNames[]{
@@ -31,6 +34,17 @@ constexpr PeerName kPeerNames[]{
     {"lora_dropout", "nothing: adapters train without dropout"},
     {"use_dora", "adapter.kind: dora"},
     {"use_rslora", "adapter.rslora"},
+    {"rlhf_type", kObjective},
+    {"stage", kObjective},
+    {"pref_beta", "objective.beta"},
+    {"dpo_beta", "objective.beta"},
+    {"pref_loss", kPairLoss},
+    {"loss_type", kPairLoss},
+    {"pref_ftx", "objective.sft_weight"},
+    {"rpo_alpha", "objective.sft_weight"},
+    {"dpo_label_smoothing", "objective.label_smoothing"},
+    {"ref_model", kReference},
+    {"precompute_ref_log_probs", kReference},
     {"tuner_type", kLora},
     {"load_in_4bit", kQuantized},
     {"load_in_8bit", kQuantized},

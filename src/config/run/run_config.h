@@ -17,6 +17,8 @@ enum class Weights { kRandom, kPretrained, kCheckpoint };
 enum class MropeMode { kOfficial, kHf5 };
 enum class Decay { kConstant, kLinear, kCosine, kWarmupStableDecay };
 enum class OnNonFinite { kSkip, kStop };
+enum class ObjectiveKind { kNextToken, kDpo };
+enum class PairLoss { kSigmoid, kIpo };
 enum class AdapterKind { kNone, kLora, kDora };
 enum class OptimizerKind { kAdamW, kMuon, kAdamW8bit };
 enum class Bind { kAuto, kCores, kNone };
@@ -81,6 +83,18 @@ struct ModelSection {
 
   [[nodiscard]] bool has_adapters() const { return adapter.kind != AdapterKind::kNone; }
   friend bool operator==(const ModelSection&, const ModelSection&) = default;
+};
+
+/// What is minimised: the cross entropy of answers, or a loss on pairs of answers.
+struct ObjectiveSection {
+  ObjectiveKind kind = ObjectiveKind::kNextToken;
+  PairLoss loss = PairLoss::kSigmoid;
+  double beta = 0.1;
+  double label_smoothing = 0;
+  double sft_weight = 0;
+
+  [[nodiscard]] bool compares_pairs() const { return kind == ObjectiveKind::kDpo; }
+  friend bool operator==(const ObjectiveSection&, const ObjectiveSection&) = default;
 };
 
 /// One member of the mixture.
@@ -285,6 +299,7 @@ struct DrillSection {
 struct RunConfig {
   RunSection run;
   ModelSection model;
+  ObjectiveSection objective;
   DataSection data;
   BatchSection batch;
   OptimizerSection optimizer;

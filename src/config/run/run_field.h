@@ -73,6 +73,16 @@ inline const std::vector<std::string>& names_of<WeighBy>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<ObjectiveKind>() {
+  static const std::vector<std::string> names{"next_token", "dpo"};
+  return names;
+}
+template <>
+inline const std::vector<std::string>& names_of<PairLoss>() {
+  static const std::vector<std::string> names{"sigmoid", "ipo"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<AdapterKind>() {
   static const std::vector<std::string> names{"none", "lora", "dora"};
   return names;

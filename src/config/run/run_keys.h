@@ -52,6 +52,10 @@ struct KeyList {
 [[nodiscard]] const std::vector<Key>& all_keys();
 [[nodiscard]] const std::vector<KeyList>& all_key_lists();
 
+/// The lines of the section `adapter`; part of all_keys().
+[[nodiscard]] std::vector<Key> adapter_keys();
+/// The lines of the section `objective`; part of all_keys().
+[[nodiscard]] std::vector<Key> objective_keys();
 /// The lines of the section `data`; part of all_keys().
 [[nodiscard]] std::vector<Key> data_keys();
 /// The lines of the section `parallel`; part of all_keys().

@@ -5,23 +5,15 @@
 
 #include "config/family/all_families.h"
 #include "core/error.h"
-#include "data/decode/data_url.h"
-#include "data/decode/decode_picture.h"
 #include "data/loader/clip_frames.h"
 #include "data/loader/write_objects.h"
-#include "data/record/media_files.h"
 #include "data/record/record.h"
 #include "data/text/document_template.h"
 
 namespace tributary::data {
 namespace {
 
-constexpr std::size_t kAskedOfDocument = 8;                  // tokens, of a held-out one
-constexpr std::size_t kHeaderBytes = std::size_t{64} << 10;  // EXIF previews fit in most files
-
-Refusal name_file(const Refusal& refusal, const std::string& name) {
-  return {refusal.code, str(escaped(name.substr(0, 120)), ": ", refusal.reason)};
-}
+constexpr std::size_t kAskedOfDocument = 8;  // tokens, of a held-out one
 
 std::string text_of(const Turn& turn) {
   std::string text;
@@ -37,17 +29,26 @@ std::size_t find_answer(const std::vector<Turn>& turns) {
   TRIB_RAISE(Fault::kBug, .what = "data: record without an assistant turn was accepted");
 }
 
-/// A chat, and its size with its media expanded.
+/// A chat, and its size with its media expanded. Of a pair the rejected one stands behind the
+/// chosen one.
 struct SizedChat {
   EncodedChat chat;
   SampleShape shape;
 };
+
+void append(EncodedChat& chat, const EncodedChat& other) {
+  chat.tokens.insert(chat.tokens.end(), other.tokens.begin(), other.tokens.end());
+  chat.targets.insert(chat.targets.end(), other.targets.begin(), other.targets.end());
+  chat.media.insert(chat.media.end(), other.media.begin(), other.media.end());
+  chat.pads.insert(chat.pads.end(), other.pads.begin(), other.pads.end());
+}
 
 class QwenEncoder final : public SampleEncoder {
  public:
   explicit QwenEncoder(QwenEncoding encoding)
       : encoding_(std::move(encoding)), chat_(*encoding_.tokenizer, encoding_.chat) {}
 
+  bool takes_pairs() const override { return encoding_.takes_pairs; }
   Result<SampleShape> describe(const Record& record) const override {
     return describe_as(record, encoding_.truncates);
   }
@@ -66,7 +67,8 @@ class QwenEncoder final : public SampleEncoder {
   Result<HeldOutSample> encode_held_out(const Record& record) const override;
 
  private:
-  Result<EncodedChat> encode_turns(const Record& record) const;
+  std::optional<Refusal> refuse_media(const Record& record) const;
+  EncodedChat encode_turns(const Record& record, const std::vector<Turn>& turns) const;
   ClipTimes times_in(const Record& record) const;
   Result<SizedChat> size_chat(const Record& record, bool truncates) const;
   Result<SampleShape> describe_as(const Record& record, bool truncates) const;
@@ -85,17 +87,20 @@ class QwenEncoder final : public SampleEncoder {
   ChatTemplate chat_;
 };
 
-/// Encodes the turns, after it has refused media that the model cannot take.
-Result<EncodedChat> QwenEncoder::encode_turns(const Record& record) const {
+std::optional<Refusal> QwenEncoder::refuse_media(const Record& record) const {
   const std::size_t pictures = record.images.size() + record.clips.size();
   if (pictures > 0 && !encoding_.pictures)
     return Refusal{"no_vision", str(pictures, " images or clips, and the model sees none")};
   if (!record.sounds.empty() && !encoding_.sounds)
     return Refusal{"no_sound", str(record.sounds.size(), " sounds, and the model hears none")};
+  return std::nullopt;
+}
+
+EncodedChat QwenEncoder::encode_turns(const Record& record, const std::vector<Turn>& turns) const {
   if (record.is_document)
-    return encode_document(*encoding_.tokenizer, record.turns.front().parts, encoding_.chat.media,
+    return encode_document(*encoding_.tokenizer, turns.front().parts, encoding_.chat.media,
                            times_in(record));
-  return chat_.encode(record.turns, ChatEnd::kLastTurn, times_in(record));
+  return chat_.encode(turns, ChatEnd::kLastTurn, times_in(record));
 }
 
 ClipTimes QwenEncoder::times_in(const Record& record) const {
@@ -120,9 +125,9 @@ Result<Grid> QwenEncoder::measure(const Record& record, MediaReference medium) c
     const auto file = read_media_file(record, name);
     if (!file) return file.refusal();
     const auto size = read_sound_size(file.value());
-    if (!size) return name_file(size.refusal(), name);
+    if (!size) return name_medium(size.refusal(), name);
     Result<Grid> grid = grid_of_sound(size.value(), *encoding_.sounds);
-    if (!grid) return name_file(grid.refusal(), name);
+    if (!grid) return name_medium(grid.refusal(), name);
     return grid;
   }
   if (medium.modality == Modality::kImage) {
@@ -206,9 +211,14 @@ void QwenEncoder::cut_chat(EncodedChat& chat, const std::vector<Grid>& grids) co
 }
 
 Result<SizedChat> QwenEncoder::size_chat(const Record& record, bool truncates) const {
-  Result<EncodedChat> encoded = encode_turns(record);
-  if (!encoded) return encoded.refusal();
-  SizedChat sized{.chat = std::move(encoded).value(), .shape = {}};
+  if (auto refusal = refuse_media(record)) return *refusal;
+  SizedChat sized{.chat = encode_turns(record, record.turns), .shape = {}};
+  const std::size_t media_of_chosen = sized.chat.media.size();
+  if (!record.rejected.empty()) {
+    const EncodedChat rejected = encode_turns(record, record.rejected);
+    sized.shape.rejected = {std::ssize(rejected.tokens)};
+    append(sized.chat, rejected);
+  }
   std::vector<Grid> grids;
   for (const MediaReference& medium : sized.chat.media) {
     const Result<Grid> grid = measure(record, medium);
@@ -226,7 +236,9 @@ Result<SizedChat> QwenEncoder::size_chat(const Record& record, bool truncates) c
     const Modality modality = sized.chat.media[i].modality;
     const bool is_pictures = modality == Modality::kVideo && encoding_.pictures->tiles &&
                              encoding_.pictures->tiles->clips_are_pictures();
-    shape.tokens += {tokens_of(modality, grids[i]) - sized.chat.pads[i]};
+    const Tokens more{tokens_of(modality, grids[i]) - sized.chat.pads[i]};
+    shape.tokens += more;
+    if (i >= media_of_chosen) shape.rejected += more;
     shape.grids(is_pictures ? Modality::kImage : modality).push_back(grids[i]);
   }
   if (may_cut && shape.target_tokens.count == 0)
@@ -249,8 +261,15 @@ Result<EncodedSample> QwenEncoder::encode_with(const Record& record, bool trunca
   const EncodedChat& chat = sized.value().chat;
   EncodedSample sample;
   sample.key = record.key;
-  for (const MediaReference& medium : chat.media) {
-    Result<PatchedItem> item = patch(record, medium, keep);
+  sample.rejected = sized.value().shape.rejected.count;
+  for (std::size_t i = 0; i < chat.media.size(); ++i) {
+    // Both answers of a pair are to the same media, which are decoded once.
+    const auto first = std::ranges::find(chat.media, chat.media[i]) - chat.media.begin();
+    if (first < static_cast<std::ptrdiff_t>(i)) {
+      sample.items.push_back(sample.items[static_cast<std::size_t>(first)]);
+      continue;
+    }
+    Result<PatchedItem> item = patch(record, chat.media[i], keep);
     if (!item) return item.refusal();
     sample.items.push_back(std::move(item).value());
   }
@@ -282,6 +301,7 @@ Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
   Result<EncodedSample> sample = encode_with(judged, /*truncates=*/false, &held_out.pictures);
   if (!sample) return sample.refusal();
   held_out.sample = std::move(sample).value();
+  if (!record.rejected.empty()) return held_out;
   if (record.is_document) {
     ask_for_middle(held_out);
     return held_out;
@@ -298,19 +318,11 @@ Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
   return held_out;
 }
 
-/// Where the file of a medium lies: in the container if it holds one of that name.
-const MediaFiles& files_of(const Record& record, const std::string& image) {
-  if (record.inside != nullptr && record.inside->holds(image)) return *record.inside;
-  TRIB_CHECK(record.folder != nullptr, .what = "data: record with image paths has no folder",
-             .where = record.key);
-  return *record.folder;
-}
-
 }  // namespace
 
 Record judged_part(const Record& record) {
   Record judged = record;
-  judged.turns.resize(find_answer(record.turns) + 1);
+  if (record.rejected.empty()) judged.turns.resize(find_answer(record.turns) + 1);
   return judged;
 }
 
@@ -319,49 +331,6 @@ Result<std::vector<std::string>> SampleEncoder::answers(const Record& record) co
   std::vector<std::string> answers = record.references;
   answers.push_back(text_of(record.turns[find_answer(record.turns)]));
   return answers;
-}
-
-Result<std::vector<std::uint8_t>> read_media_file(const Record& record, const std::string& image) {
-  if (is_data_url(image)) return decode_data_url(image);
-  return files_of(record, image).read(image);
-}
-
-Result<Sound> read_sound(const Record& record, const std::string& sound) {
-  const auto file = read_media_file(record, sound);
-  if (!file) return file.refusal();
-  Result<Sound> decoded = decode_sound(file.value());
-  if (!decoded) return name_file(decoded.refusal(), sound);
-  return decoded;
-}
-
-Result<std::vector<std::uint8_t>> read_picture_beginning(const Record& record,
-                                                         const std::string& image,
-                                                         std::size_t most) {
-  return files_of(record, image).read_beginning(image, most);
-}
-
-Result<Picture> decode_named_picture(const Record& record, const std::string& image) {
-  const auto file = read_media_file(record, image);
-  if (!file) return file.refusal();
-  Result<Picture> picture = decode_picture(file.value());
-  if (!picture) return name_file(picture.refusal(), image);
-  return picture;
-}
-
-Result<PictureSize> measure_picture(const Record& record, const std::string& image) {
-  if (!is_data_url(image)) {
-    const auto beginning = read_picture_beginning(record, image, kHeaderBytes);
-    if (!beginning) return beginning.refusal();
-    const auto size = read_picture_size(beginning.value());
-    if (size) return size;
-    const bool whole = beginning.value().size() < kHeaderBytes;
-    if (whole || size.refusal().code != "header_cut") return name_file(size.refusal(), image);
-  }
-  const auto file = read_media_file(record, image);
-  if (!file) return file.refusal();
-  const auto size = read_picture_size(file.value());
-  if (!size) return name_file(size.refusal(), image);
-  return size;
 }
 
 std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding) {
@@ -385,6 +354,7 @@ std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
                    .train_on_newline = run.data.train_on_newline,
                    .numbers_sounds = config::entry_of(model.family).numbers_sounds};
   encoding.most_tokens = most_tokens_of(run);
+  encoding.takes_pairs = run.objective.compares_pairs();
   encoding.truncates = run.data.too_long == config::TooLong::kTruncate;
   if (model.vision)
     encoding.pictures = read_preprocessor_config(

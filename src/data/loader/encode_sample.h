@@ -5,6 +5,7 @@
 
 #include "config/family/model_config.h"
 #include "config/run/run_config.h"
+#include "data/loader/record_media.h"
 #include "data/loader/sample_encoder.h"
 #include "data/preprocess/qwen_vl.h"
 #include "data/preprocess/whisper.h"
@@ -22,6 +23,7 @@ struct QwenEncoding {
   LogMel log_mel = {};                         // needed to encode with `sounds`
   Tokens most_tokens;                          // of the longest sample; 0: no limit
   bool truncates = false;                      // a longer one is cut; else it is refused
+  bool takes_pairs = false;                    // records are pairs of answers
 };
 
 /// Makes the encoder of samples of all families.
@@ -45,19 +47,5 @@ struct QwenEncoding {
 
 /// The part of a held-out record that is scored: up to its last answer that counts in the loss.
 [[nodiscard]] Record judged_part(const Record& record);
-
-/// Reads the bytes of an image or sound from the container, the folder, or its data URL.
-[[nodiscard]] Result<std::vector<std::uint8_t>> read_media_file(const Record& record,
-                                                                const std::string& name);
-/// Decodes a sound of a record.
-[[nodiscard]] Result<Sound> read_sound(const Record& record, const std::string& sound);
-/// Reads at most `most` bytes of the file of an image that is no data URL.
-[[nodiscard]] Result<std::vector<std::uint8_t>> read_picture_beginning(const Record& record,
-                                                                       const std::string& image,
-                                                                       std::size_t most);
-/// Decodes an image; a refusal names it.
-[[nodiscard]] Result<Picture> decode_named_picture(const Record& record, const std::string& image);
-/// Reads the size of an image from the header of its file.
-[[nodiscard]] Result<PictureSize> measure_picture(const Record& record, const std::string& image);
 
 }  // namespace tributary::data

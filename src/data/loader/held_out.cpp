@@ -8,7 +8,7 @@ namespace tributary::data {
 class HeldOut::Impl {
  public:
   Impl(const config::DataSection& data, const SampleEncoder& encoder)
-      : encoder_(encoder), sources_(open_sources(data)) {}
+      : encoder_(encoder), sources_(open_sources(data, answers_of(encoder))) {}
 
   const SourceFiles& at(int source) const {
     TRIB_CHECK(source >= 0 && source < std::ssize(sources_), .what = "data: no such source",

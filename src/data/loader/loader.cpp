@@ -89,7 +89,7 @@ class Loader::Impl {
 Loader::Impl::Impl(const LoaderOptions& options, const SampleEncoder& encoder)
     : options_(options),
       encoder_(encoder),
-      sources_(open_sources(options.data)),
+      sources_(open_sources(options.data, answers_of(encoder))),
       order_(options.seed, mix(options.data, sources_, encoder, options.batch_samples)),
       reader_(sources_, order_, encoder, options.data.too_long),
       quarantine_(options.quarantine_path, options.data.bad_fraction, options.data.bad_at_least),
@@ -275,7 +275,8 @@ std::vector<EncodedSample> Loader::Impl::next_batch() {
   deal_seconds_ = batch.seconds;
   media_decoded_ = 0;
   for (std::unique_ptr<Slot>& slot : batch.slots) {
-    if (slot->duty.reads) media_decoded_ += std::ssize(slot->read.sample.items);
+    const EncodedSample& read = slot->read.sample;
+    if (slot->duty.reads) media_decoded_ += std::ssize(read.items) / (read.rejected > 0 ? 2 : 1);
     ++next_index_;
     ++cursors_[static_cast<std::size_t>(slot->draw.source)];
     // In the order of the samples, so that counts and limit do not depend on the threads.

@@ -60,6 +60,7 @@ void append_sample(std::string& message, const EncodedSample& sample, ModalitySe
                          {"source", sample.source},
                          {"key", sample.key},
                          {"tokens", sample.tokens.size()},
+                         {"rejected", sample.rejected},
                          {"items", describe_items(sample, with_rows)}});
   append_values(message, sample.tokens);
   append_values(message, sample.targets);
@@ -73,6 +74,7 @@ EncodedSample take_sample(std::string_view& message) {
   sample.id = facts.at("id").get<std::int64_t>();
   sample.source = facts.at("source").get<int>();
   sample.key = facts.at("key").get<std::string>();
+  sample.rejected = facts.at("rejected").get<std::int64_t>();
   const auto tokens = facts.at("tokens").get<std::size_t>();
   sample.tokens = take_values<std::int32_t>(message, tokens);
   sample.targets = take_values<std::int64_t>(message, tokens);

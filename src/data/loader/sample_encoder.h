@@ -14,7 +14,8 @@ struct Record;
 /// The code of a Refusal for a sample that is too long; `data.too_long` says what happens to it.
 inline constexpr const char* kTooLong = "too_long";
 
-/// A held-out record, ready to be scored and to be answered by generation.
+/// A held-out record, ready to be scored and to be answered by generation. Of a pair there is only
+/// the sample: it is not answered.
 struct HeldOutSample {
   EncodedSample sample;                 // the whole conversation with its targets: for the loss
   std::vector<std::int32_t> prompt;     // without the last assistant turn, generation prompt added;
@@ -32,6 +33,8 @@ class SampleEncoder {
  public:
   virtual ~SampleEncoder() = default;
 
+  /// Whether it encodes pairs of answers (Record::rejected), and no others.
+  [[nodiscard]] virtual bool takes_pairs() const { return false; }
   /// Sizes a record only from text and image headers; equals encode(record).shape() whenever encode
   /// gives a value.
   [[nodiscard]] virtual Result<SampleShape> describe(const Record& record) const = 0;

@@ -45,7 +45,7 @@ bool is_out_of_reach(const Refusal& refusal) {
 /// section says.
 bool is_of_form(const Refusal& refusal) {
   return refusal.code == "bad_form" || refusal.code == "no_question" ||
-         refusal.code == "preferences";
+         refusal.code == "preferences" || refusal.code == "no_pair";
 }
 
 /// The mean length of training records that are spread over a source; bad ones do not count.
@@ -79,8 +79,9 @@ std::string image_root(const config::SourceSection& source) {
   return folder.empty() ? "." : folder.string();
 }
 
-RecordOptions record_options(const config::SourceSection& source) {
-  RecordOptions options{.form = find_form(source.format), .question = source.question};
+RecordOptions record_options(const config::SourceSection& source, Answers answers) {
+  RecordOptions options{
+      .form = find_form(source.format), .question = source.question, .answers = answers};
   std::string names = "auto";
   for (const RecordFormName& each : kRecordForms) names += str(", ", each.name);
   TRIB_REQUIRE(options.form || source.format == "auto", .what = "data: no such form of records",
@@ -89,10 +90,11 @@ RecordOptions record_options(const config::SourceSection& source) {
   return options;
 }
 
-SourceFiles::SourceFiles(const config::SourceSection& source, double held_out_fraction)
+SourceFiles::SourceFiles(const config::SourceSection& source, double held_out_fraction,
+                         Answers answers)
     : name_(source.name),
       image_root_(image_root(source)),
-      options_(record_options(source)),
+      options_(record_options(source, answers)),
       file_(open_record_file(source.path)),
       held_out_file_(open_held_out(source)),
       folder_(image_root_, source.roots) {
@@ -201,12 +203,17 @@ std::string SourceFiles::digest_beginning(std::int64_t record) const {
   return beginning.empty() ? "" : sha256(beginning).substr(0, kDigestDigits);
 }
 
-std::vector<std::unique_ptr<SourceFiles>> open_sources(const config::DataSection& data) {
+Answers answers_of(const SampleEncoder& encoder) {
+  return encoder.takes_pairs() ? Answers::kPair : Answers::kOne;
+}
+
+std::vector<std::unique_ptr<SourceFiles>> open_sources(const config::DataSection& data,
+                                                       Answers answers) {
   TRIB_REQUIRE(!data.sources.empty(), .what = "data: no source is given", .where = "data.sources",
                .fix = "name at least one file of records");
   std::vector<std::unique_ptr<SourceFiles>> sources;
   for (const config::SourceSection& source : data.sources)
-    sources.push_back(std::make_unique<SourceFiles>(source, data.held_out_fraction));
+    sources.push_back(std::make_unique<SourceFiles>(source, data.held_out_fraction, answers));
   return sources;
 }
 

@@ -20,7 +20,7 @@ namespace tributary::data {
 /// What a source says about the form of its records.
 ///
 /// errors: Fault::kInput when `format` is no known form
-[[nodiscard]] RecordOptions record_options(const config::SourceSection& source);
+[[nodiscard]] RecordOptions record_options(const config::SourceSection& source, Answers answers);
 
 /// One source of the mixture with its files open and its records divided.
 class SourceFiles {
@@ -33,7 +33,7 @@ class SourceFiles {
   /// errors: Fault::kInput when a file or the image folder is missing, when none of the first
   ///         images exists, when none of the first records has a form that is read, or when
   ///         held_out_fraction is outside [0, 1)
-  SourceFiles(const config::SourceSection& source, double held_out_fraction);
+  SourceFiles(const config::SourceSection& source, double held_out_fraction, Answers answers);
 
   [[nodiscard]] std::int64_t train_size() const { return std::ssize(train_); }
   [[nodiscard]] std::int64_t held_out_size() const {
@@ -69,9 +69,12 @@ class SourceFiles {
   std::vector<std::uint32_t> held_out_;  // records of file_
 };
 
+/// The records that a run with this encoder takes.
+[[nodiscard]] Answers answers_of(const SampleEncoder& encoder);
+
 /// errors: Fault::kInput also when there is no source
 [[nodiscard]] std::vector<std::unique_ptr<SourceFiles>> open_sources(
-    const config::DataSection& data);
+    const config::DataSection& data, Answers answers);
 
 /// Checks that every source of the mixture has records to train on, and all together a batch.
 ///

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <span>
 
 #include "data/decode/decode_picture.h"
 #include "data/decode/video_file.h"
@@ -54,26 +55,38 @@ std::string shown(const Record& record, const ObjectReference& object) {
   return text + "]";
 }
 
-std::string render(const Record& record) {
+/// The turns of a pair's worse answer, behind the prompt.
+std::span<const Turn> rejected_answer(const Record& record) {
+  const auto differs = std::ranges::mismatch(record.rejected, record.turns).in1;
+  return {differs, record.rejected.end()};
+}
+
+std::string render(const Record& record, const Turn& turn) {
   std::string text;
-  for (const Turn& turn : record.turns) {
-    text +=
-        str(text.empty() ? "" : "\n", record.is_document ? "document" : name_of(turn.role), ": ");
-    for (const Part& part : turn.parts) {
-      if (const auto* words = std::get_if<std::string>(&part))
-        text += shorten(*words);
-      else if (const auto* object = std::get_if<ObjectReference>(&part))
-        text += shown(record, *object);
-      else
-        text += shown(record, std::get<MediaReference>(part));
-    }
+  for (const Part& part : turn.parts) {
+    if (const auto* words = std::get_if<std::string>(&part))
+      text += shorten(*words);
+    else if (const auto* object = std::get_if<ObjectReference>(&part))
+      text += shown(record, *object);
+    else
+      text += shown(record, std::get<MediaReference>(part));
   }
   return text;
 }
 
-std::int64_t count_text(const Record& record) {
-  std::size_t bytes = 0;
+std::string render(const Record& record) {
+  std::string text;
   for (const Turn& turn : record.turns)
+    text += str(text.empty() ? "" : "\n", record.is_document ? "document" : name_of(turn.role),
+                ": ", render(record, turn));
+  for (const Turn& turn : rejected_answer(record))
+    text += str("\nrejected ", name_of(turn.role), ": ", render(record, turn));
+  return text;
+}
+
+std::int64_t count_text(std::span<const Turn> turns) {
+  std::size_t bytes = 0;
+  for (const Turn& turn : turns)
     for (const Part& part : turn.parts)
       if (const auto* text = std::get_if<std::string>(&part)) bytes += text->size();
   return static_cast<std::int64_t>(bytes);
@@ -154,7 +167,7 @@ std::optional<Refusal> survey_record(const RecordFile& file, std::int64_t number
   survey.clips += std::ssize(record.clips);
   survey.sounds += std::ssize(record.sounds);
   for (const Clip& clip : record.clips) survey.frames += std::ssize(clip.frames);
-  survey.text_bytes.add(count_text(record));
+  survey.text_bytes.add(count_text(record.turns) + count_text(rejected_answer(record)));
   for (const std::int64_t side : sides.value()) survey.picture_sides.add(side);
   if (survey.first_sample.empty()) survey.first_sample = render(record);
   return std::nullopt;
@@ -188,7 +201,8 @@ std::int64_t Survey::bad_records() const {
 
 Survey survey_source(const config::SourceSection& source, const SurveyOptions& options) {
   const std::unique_ptr<RecordFile> file = open_record_file(source.path);
-  const RecordOptions reading = record_options(source);
+  const RecordOptions reading = record_options(
+      source, options.encoder == nullptr ? Answers::kAny : answers_of(*options.encoder));
   const MediaRoots folder(image_root(source), source.roots);
   Survey survey;
   survey.name = source.name;

@@ -38,6 +38,7 @@ class ObjectWriter final : public SampleEncoder {
                std::optional<PreprocessorConfig> pictures)
       : encoder_(std::move(encoder)), form_(form), pictures_(std::move(pictures)) {}
 
+  bool takes_pairs() const override { return encoder_->takes_pairs(); }
   Result<SampleShape> describe(const Record& record) const override {
     return with_words(record, [&](const Record& written) { return encoder_->describe(written); });
   }
@@ -61,7 +62,13 @@ class ObjectWriter final : public SampleEncoder {
   std::invoke_result_t<Use, const Record&> with_words(const Record& record, const Use& use) const {
     if (record.object_names.empty() && record.boxes.empty()) return use(record);
     Record written = record;
-    for (Turn& turn : written.turns) {
+    for (std::vector<Turn>* turns : {&written.turns, &written.rejected})
+      if (const auto refusal = write(record, *turns)) return *refusal;
+    return use(written);
+  }
+
+  std::optional<Refusal> write(const Record& record, std::vector<Turn>& turns) const {
+    for (Turn& turn : turns) {
       std::vector<Part> parts;
       for (Part& part : turn.parts) {
         const auto* object = std::get_if<ObjectReference>(&part);
@@ -73,7 +80,7 @@ class ObjectWriter final : public SampleEncoder {
       }
       turn.parts = std::move(parts);
     }
-    return use(written);
+    return std::nullopt;
   }
 
   std::optional<Refusal> write(const Record& record, const ObjectReference& object,

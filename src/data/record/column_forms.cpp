@@ -38,31 +38,9 @@ std::string only_column(const Json& root, Names names) {
   return found;
 }
 
-/// Adds earlier questions with their answers: [["q", "a"], ...].
-void add_history(const Json& root, ListedMedia& media, Record& record) {
-  const Json* history = find(root, "history");
-  if (history == nullptr) return;
-  if (!history->is_array())
-    refuse("bad_field", str("history is of type ", history->type_name(), ", expected list"));
-  for (std::size_t i = 0; i < history->size(); ++i) {
-    const Json& pair = (*history)[i];
-    const std::string where = str("history[", i, "]");
-    if (!pair.is_array() || pair.size() != 2)
-      refuse("bad_field", where + " is no pair of a question and its answer");
-    record.turns.push_back({Role::kUser, split_text(text_of(pair[0], where + "[0]"), media)});
-    record.turns.push_back({Role::kAssistant, split_text(text_of(pair[1], where + "[1]"), media)});
-  }
-}
-
 /// Puts media that no text has named before the first question, and checks the whole.
 void finish(ListedMedia& media, Record& record) {
-  std::vector<Part> rest = media.take_rest();
-  for (Turn& turn : record.turns) {
-    if (turn.role != Role::kUser) continue;
-    turn.parts.insert(turn.parts.begin(), std::make_move_iterator(rest.begin()),
-                      std::make_move_iterator(rest.end()));
-    break;
-  }
+  put_rest_first(media, record.turns);
   media.check_counts();
   check_turns(record.turns, "turns");
 }
@@ -87,13 +65,42 @@ std::string most_frequent(const Json& root) {
 
 }  // namespace
 
+void add_history(const Json& root, ListedMedia& media, Record& record) {
+  const Json* history = find(root, "history");
+  if (history == nullptr) return;
+  if (!history->is_array())
+    refuse("bad_field", str("history is of type ", history->type_name(), ", expected list"));
+  for (std::size_t i = 0; i < history->size(); ++i) {
+    const Json& pair = (*history)[i];
+    const std::string where = str("history[", i, "]");
+    if (!pair.is_array() || pair.size() != 2)
+      refuse("bad_field", where + " is no pair of a question and its answer");
+    record.turns.push_back({Role::kUser, split_text(text_of(pair[0], where + "[0]"), media)});
+    record.turns.push_back({Role::kAssistant, split_text(text_of(pair[1], where + "[1]"), media)});
+  }
+}
+
+std::string alpaca_question(const Json& root) {
+  std::string question = text_of(member(root, "instruction", "record"), "instruction");
+  const Json* input = find(root, "input");
+  if (input == nullptr) return question;
+  const std::string text = text_of(*input, "input");
+  return question + (question.empty() || text.empty() ? text : "\n" + text);
+}
+
+void put_rest_first(ListedMedia& media, std::vector<Turn>& turns) {
+  std::vector<Part> rest = media.take_rest();
+  for (Turn& turn : turns) {
+    if (turn.role != Role::kUser) continue;
+    turn.parts.insert(turn.parts.begin(), std::make_move_iterator(rest.begin()),
+                      std::make_move_iterator(rest.end()));
+    break;
+  }
+}
+
 void read_alpaca(const Json& root, const RecordOptions&, Record& record) {
   refuse_unread(root, RecordObject::kAlpaca, "record", record);
-  std::string question = text_of(member(root, "instruction", "record"), "instruction");
-  if (const Json* input = find(root, "input"); input != nullptr) {
-    const std::string text = text_of(*input, "input");
-    question += question.empty() || text.empty() ? text : "\n" + text;
-  }
+  const std::string question = alpaca_question(root);
   ListedMedia media(root, record);
   add_system(root, record);
   add_history(root, media, record);

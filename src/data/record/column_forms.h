@@ -1,8 +1,18 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "data/record/record_fields.h"
 
 namespace tributary::data {
+
+/// Adds earlier questions with their answers: `history`, [["q", "a"], ...]. errors: Refused
+void add_history(const Json& root, ListedMedia& media, Record& record);
+/// The question of the Alpaca form: `instruction` and, on a line of its own, `input`.
+[[nodiscard]] std::string alpaca_question(const Json& root);
+/// Puts media that no text has named before the first question.
+void put_rest_first(ListedMedia& media, std::vector<Turn>& turns);
 
 /// Reads the Alpaca form: `instruction`, `input`, `output`. errors: Refused
 void read_alpaca(const Json& root, const RecordOptions& options, Record& record);

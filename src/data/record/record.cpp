@@ -4,6 +4,7 @@
 
 #include "data/record/column_forms.h"
 #include "data/record/document_forms.h"
+#include "data/record/preference_form.h"
 #include "data/record/record_fields.h"
 #include "data/record/turn_forms.h"
 #include "data/record/unread_keys.h"
@@ -21,6 +22,7 @@ struct FormReader {
   void (*read)(const Json& root, const RecordOptions& options, Record& record);
 };
 constexpr FormReader kReaders[] = {
+    {RecordForm::kPreference, has_preference, read_preference},
     {RecordForm::kMessages, [](const Json& root) { return find(root, "messages") != nullptr; },
      read_messages},
     {RecordForm::kConversations,
@@ -36,18 +38,22 @@ constexpr FormReader kReaders[] = {
     {RecordForm::kText, has_text, read_text},
 };
 
-/// Whether the record holds a better and a worse answer, as text or turns.
-bool has_preferences(const Json& root) {
-  return find(root, "chosen") != nullptr && find(root, "rejected") != nullptr;
+/// Refuses pairs where answers are learned, and answers where pairs are compared.
+void check_answers(const Json& root, RecordForm form, Answers wanted) {
+  const bool is_pair = form == RecordForm::kPreference;
+  if (is_pair && wanted == Answers::kOne)
+    refuse(
+        "preferences",
+        "a chosen and a rejected answer, which objective.kind: dpo compares; to learn the chosen "
+        "one, write it as an answer");
+  if (!is_pair && wanted == Answers::kPair)
+    refuse("no_pair",
+           "one answer alone, and objective.kind: dpo compares two; " + describe_other_form(root));
 }
 
 const FormReader& reader_of(const Json& root, const RecordOptions& options) {
   if (!root.is_object())
     refuse("bad_form", str("record is a ", root.type_name(), ", expected an object"));
-  if (has_preferences(root))
-    refuse("preferences",
-           "chosen and rejected are a pair of answers to compare, and no trainer here compares "
-           "them; write the chosen one as an answer to learn it");
   for (const FormReader& reader : kReaders) {
     if (options.form ? reader.form != *options.form : !reader.fits(root)) continue;
     if (options.form && !reader.fits(root))
@@ -60,6 +66,7 @@ const FormReader& reader_of(const Json& root, const RecordOptions& options) {
 
 ParsedRecord read(const Json& root, const std::string& key, const RecordOptions& options) {
   const FormReader& reader = reader_of(root, options);
+  check_answers(root, reader.form, options.answers);
   if (find(root, "messages") != nullptr && find(root, "conversations") != nullptr)
     refuse("bad_form", "both messages and conversations");
   ParsedRecord parsed{.form = reader.form, .record = {}};

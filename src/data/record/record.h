@@ -37,6 +37,8 @@ struct Box {
 struct Record {
   std::string key;  // file:line
   std::vector<Turn> turns;
+  // Of a pair: the turns with the worse answer, where `turns` has the better one; else empty.
+  std::vector<Turn> rejected = {};
   bool is_document = false;         // the one turn is learned as it stands, without a chat template
   std::vector<std::string> images;  // paths or data URLs; a MediaReference indexes this list
   std::vector<Clip> clips;
@@ -59,6 +61,7 @@ enum class RecordForm {
   kInterleaved,
   kCaption,
   kText,
+  kPreference,
 };
 
 struct RecordFormName {
@@ -73,6 +76,7 @@ inline constexpr std::array kRecordForms{
     RecordFormName{RecordForm::kInterleaved, "interleaved"},
     RecordFormName{RecordForm::kCaption, "caption"},
     RecordFormName{RecordForm::kText, "text"},
+    RecordFormName{RecordForm::kPreference, "preference"},
 };
 [[nodiscard]] std::string_view name_of(RecordForm form);
 /// The form of that name; null when it is none, as for `auto`.
@@ -84,11 +88,15 @@ struct ParsedRecord {
   Record record;
 };
 
+/// Whether records hold one answer to learn, or two to compare.
+enum class Answers { kAny, kOne, kPair };
+
 /// What a source says about its records.
 struct RecordOptions {
   std::optional<RecordForm> form = {};  // null: by the keys of each record
   std::string question = {};            // before the caption of a picture; empty: captions are
                                         // refused
+  Answers answers = Answers::kAny;      // other records are refused
 };
 
 /// Reads a record in any of the forms.
@@ -106,7 +114,7 @@ struct RecordOptions {
 /// nothing reads; other keys that nothing reads are named in `unread_keys`.
 /// errors: Refusal `bad_form`, `bad_field`, `bad_role`, `bad_text`, `unread_key`, `empty_text`,
 ///         `no_answer`, `no_question`, `placeholder_count`, `media_in_answer`,
-///         `preferences`
+///         `preferences`, `no_pair`, `no_prompt`
 [[nodiscard]] Result<ParsedRecord> read_record(const Json& json, const std::string& key,
                                                const RecordOptions& options = {});
 

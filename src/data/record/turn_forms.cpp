@@ -152,6 +152,11 @@ void add_system(const Json& root, Record& record) {
     record.turns.push_back({Role::kSystem, {text_of(*system, "system")}});
 }
 
+Turn read_turn(const Json& turn, const std::string& where, ListedMedia& media, Record& record) {
+  return find(turn, "from") != nullptr ? read_speech(turn, where, media, record)
+                                       : read_message(turn, where, media, record);
+}
+
 void add_messages(const Json& list, const std::string& name, ListedMedia& media, Record& record) {
   for (std::size_t i = 0; i < list.size(); ++i)
     record.turns.push_back(read_message(list[i], str(name, "[", i, "]"), media, record));

@@ -14,6 +14,9 @@ void read_conversations(const Json& root, const RecordOptions& options, Record& 
 
 /// Adds the system turn that stands in a column beside the others.
 void add_system(const Json& root, Record& record);
+/// Reads a turn with `role` and `content`, or with `from` and `value`.
+[[nodiscard]] Turn read_turn(const Json& turn, const std::string& where, ListedMedia& media,
+                             Record& record);
 /// Adds the turns of a list in the OpenAI form that is the value of column `name`.
 void add_messages(const Json& list, const std::string& name, ListedMedia& media, Record& record);
 /// Refuses turns from which nothing can be learned. `name` is that of the list, for the message.

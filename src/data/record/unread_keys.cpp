@@ -21,7 +21,8 @@ struct RefusedKey {
 
 constexpr std::string_view kToolCalls = "tool calls are not trained; leave the record or it out";
 constexpr std::string_view kPreferences =
-    "preferences are not trained; leave it out to train on the turns alone";
+    "it is half of a pair; leave it out to train on the turns alone";
+constexpr std::string_view kRatings = "answers that are rated one by one are not trained";
 constexpr std::string_view kThinking =
     "thinking is not trained; write it into the answer or leave it out";
 constexpr std::string_view kBoxes =
@@ -39,8 +40,8 @@ constexpr RefusedKey kRefusedInRecord[] = {
     {"rejected", kPreferences},
     {"rejected_response", kPreferences},
     {"rejected_messages", kPreferences},
-    {"rejected_images", kPreferences},
-    {"kto_tag", kPreferences},
+    {"rejected_images", "both answers are to the same pictures"},
+    {"kto_tag", kRatings},
     {"reasoning_content", kThinking},
     {"enable_thinking", kThinking},
     {"chat_template_kwargs", "the chat template has no options"},
@@ -100,6 +101,29 @@ constexpr std::string_view kReadInQuery[] = {
     "query",  "prompt",     "question", "response", "answer", "history",
     "system", "completion", "image",    "images",   "video",  "videos",
     "fps",    "audio",      "audios",   "answers",  "objects"};
+constexpr std::string_view kReadInPreference[] = {"prompt",
+                                                  "question",
+                                                  "query",
+                                                  "instruction",
+                                                  "input",
+                                                  "history",
+                                                  "system",
+                                                  "messages",
+                                                  "conversations",
+                                                  "chosen",
+                                                  "response",
+                                                  "rejected",
+                                                  "rejected_response",
+                                                  "rejected_messages",
+                                                  "image",
+                                                  "images",
+                                                  "video",
+                                                  "videos",
+                                                  "fps",
+                                                  "audio",
+                                                  "audios",
+                                                  "answers",
+                                                  "objects"};
 constexpr std::string_view kReadInCaption[] = {"image", "images", "file_name", "caption", "text",
                                                "label", "system", "answers",   "objects"};
 constexpr std::string_view kReadInObjects[] = {"ref", "bbox", "bbox_type", "image_id"};
@@ -133,6 +157,8 @@ Keys keys_of(RecordObject kind) {
       return {kReadInQuery, kRefusedInRecord};
     case RecordObject::kCaption:
       return {kReadInCaption, kRefusedInRecord};
+    case RecordObject::kPreference:
+      return {kReadInPreference, kRefusedInRecord};
     case RecordObject::kDocument:
       return {kReadInDocument, kRefusedInRecord};
     case RecordObject::kMessage:
@@ -187,7 +213,7 @@ std::string why_refused(const std::string& name, const Json& value, RecordObject
   const Keys keys = keys_of(kind);
   if (name == "detail" && value == "auto") return "";
   // A class beside a chat changes nothing, but true and false say whether to learn it (KTO).
-  if (name == "label" && value.is_boolean()) return std::string(kPreferences);
+  if (name == "label" && value.is_boolean()) return std::string(kRatings);
   for (const RefusedKey& key : keys.refused)
     if (key.name == name) return std::string(key.reason);
   if (is_part(kind) && contains(kReadInAnyPart, name))

@@ -15,6 +15,7 @@ enum class RecordObject {
   kAlpaca,  // a record of columns, by its form
   kQuery,
   kCaption,
+  kPreference,
   kDocument,
   kMessage,   // a turn of `messages`
   kSpeech,    // a turn of `conversations`
