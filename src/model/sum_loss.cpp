@@ -31,19 +31,19 @@ at::Tensor row_losses(const parallel::LanguageHead& head, const at::Tensor& rows
 }
 
 /// The losses of all targets of the pack, of which this rank has computed some.
-at::Tensor complete_rows(const at::Tensor& own, const at::Tensor& own_tokens,
-                         const at::Tensor& is_target, const mesh::Group& sequence) {
-  const at::Tensor place = is_target.cumsum(0).sub_(1).index_select(0, own_tokens);
-  const at::Tensor rows = at::zeros({is_target.sum().item<std::int64_t>()}, own.options());
-  rows.index_copy_(0, ops::to_device(place, own.device()), own);
+at::Tensor complete_rows(const TargetLosses& losses, std::int64_t targets,
+                         const mesh::Group& sequence) {
+  const at::Tensor own = losses.own.detach();
+  const at::Tensor rows = at::zeros({targets}, own.options());
+  rows.index_copy_(0, ops::to_device(losses.places, own.device()), own);
   sequence.all_reduce(rows).wait();
   return rows;
 }
 
 }  // namespace
 
-LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
-                 std::span<const std::int32_t> cu_seqlens, std::int64_t most_logits) {
+TargetLosses target_losses(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
+                           std::span<const std::int32_t> cu_seqlens, std::int64_t most_logits) {
   const parallel::TokenSplit split(cu_seqlens, model.layout());
   const at::Tensor wanted = split.keep(targets, /*padding=*/-100);
   TRIB_CHECK(targets.dim() == 1 && hidden.size(0) == split.hidden_rows(),
@@ -53,20 +53,29 @@ LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targe
   const at::Tensor rows = ops::to_device(target_rows, hidden.device());
   const std::int64_t columns = model.config().backbone.vocab / model.layout().tp().size();
   // One boundary around all chunks: ranks with more targets must not gather more often.
-  const at::Tensor losses = model.run_head(
+  TargetLosses losses;
+  losses.own = model.run_head(
       hidden,
       [&model, rows, own = ops::to_device(wanted.index_select(0, target_rows), hidden.device()),
        most_rows = std::max<std::int64_t>(1, most_logits / columns)](const at::Tensor& normalised) {
         const at::Tensor all = parallel::all_tokens(normalised, model.layout());
         return row_losses(model.language_head(), ops::select_rows(all, rows), own, most_rows);
       });
-  LossSum result{.sum = losses.sum(), .rows = losses.detach(), .targets = rows.size(0)};
-  if (!model.layout().splits_sequence()) return result;
+  losses.rows = losses.own.detach();
+  losses.places = at::arange(target_rows.size(0), at::kLong);
+  if (!model.layout().splits_sequence()) return losses;
+  const at::Tensor is_target = targets >= 0;
   const at::Tensor own_tokens = at::tensor(split.kept(), at::kLong).index_select(0, target_rows);
-  result.rows =
-      complete_rows(result.rows, own_tokens, targets >= 0, model.layout().mesh->sequence());
-  result.targets = result.rows.size(0);
-  return result;
+  losses.places = is_target.cumsum(0).sub_(1).index_select(0, own_tokens);
+  losses.rows =
+      complete_rows(losses, is_target.sum().item<std::int64_t>(), model.layout().mesh->sequence());
+  return losses;
+}
+
+LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
+                 std::span<const std::int32_t> cu_seqlens, std::int64_t most_logits) {
+  const TargetLosses losses = target_losses(model, hidden, targets, cu_seqlens, most_logits);
+  return {.sum = losses.own.sum(), .rows = losses.rows, .targets = losses.rows.size(0)};
 }
 
 }  // namespace tributary::model

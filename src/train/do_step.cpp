@@ -58,8 +58,10 @@ TrainFlops work_of(const Session& session, const std::vector<SampleShape>& shape
   for (const SampleShape& shape : shapes)
     add_work(forward, count_forward(session.model_config, shape));
   const config::ModelSection& model = session.config.model;
-  return count_training(forward, model.freeze, config::run_again(model.recompute, model.offload),
-                        session.adapters);
+  TrainFlops work = count_training(
+      forward, model.freeze, config::run_again(model.recompute, model.offload), session.adapters);
+  if (session.config.objective.compares_pairs()) work += count_inference(forward, session.adapters);
+  return work;
 }
 
 /// The work of this rank in the step.
@@ -208,7 +210,8 @@ struct ShapeSums {
     sums[first + 2] += times;
   }
   void add(const SampleShape& sample) {
-    add(0, sample.tokens.count);
+    add(0, sample.tokens.count - sample.rejected.count);
+    if (sample.rejected.count > 0) add(0, sample.rejected.count);
     for (const Modality modality : kMediaModalities)
       for (const Grid& item : sample.grids(modality)) {
         const Grid grid = counted(modality, item);
@@ -285,11 +288,14 @@ TakenStep Loop::take() {
 
 ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
   const config::ModelSection& model = session_.config.model;
+  const PairObjective pairs{.section = session_.config.objective,
+                            .reference = session_.optimizer->reference()};
   ComputedStep step;
   step.batch = accumulate_gradients(*session_.model, taken.samples, taken.microbatches,
                                     {.mrope = model.mrope,
                                      .device = session_.device,
                                      .sources = static_cast<int>(session_.sources.size()),
+                                     .pairs = pairs.section.compares_pairs() ? &pairs : nullptr,
                                      .refused = !taken.refusal.empty(),
                                      .plan = taken.plan,
                                      .lanes = &session_.lanes,
@@ -326,6 +332,7 @@ StepMetrics Loop::account(const TakenStep& taken, ComputedStep step) {
   metrics.seconds.optimizer = step.optimizer;
   metrics.loss = batch.loss;
   metrics.by_source = batch.by_source;
+  metrics.pairs = batch.pairs;
   metrics.pipeline = batch.pipeline;
   metrics.learning_rate = step.update.learning_rate;
   metrics.grad_norm = step.update.grad_norm;

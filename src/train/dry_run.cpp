@@ -43,9 +43,10 @@ Counted count_most(const TrainRequest& request, const config::ModelConfig& model
   std::optional<Counted> most;
   for (const std::int64_t rank : ranks_to_count(plan)) {
     Counted counted{.ranks = imagine_rank(request.config, model, rank, world), .need = {}};
-    counted.need = count_memory(request.config.model, model,
-                                lay_out(request.config, counted.ranks.plan, counted.ranks.meshes),
-                                request.config.optimizer);
+    counted.need =
+        count_memory(request.config.model, model,
+                     lay_out(request.config, counted.ranks.plan, counted.ranks.meshes),
+                     request.config.optimizer, request.config.objective.compares_pairs());
     counted.need.activations = request.estimate_activations(counted.ranks.mesh().shape());
     if (!most || counted.need.total() > most->need.total()) most.emplace(std::move(counted));
   }

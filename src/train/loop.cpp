@@ -91,7 +91,7 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
   enter(mesh::Section::kValidation);
   const config::ValidationSection& section = session_.config.validation;
   const Stopwatch watch;
-  const AverageInPlace average(*session_.optimizer);
+  const InPlace average(session_.optimizer->average());
   ValidationResult result =
       validate(session_, {.samples_per_source = is_last ? section.final_samples_per_source
                                                         : section.samples_per_source,
@@ -110,7 +110,7 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
   const bool comes_again = cut_lines_after(file, state_.step - 1) > 0;
   JsonLines(file).append(to_json(result, state_.step, session_.sources));
   keep_answers(run_.file("validation_answers.jsonl"), result, state_.step, session_.sources);
-  if (events_ && !comes_again && !result.predictions.empty()) {
+  if (events_ && !comes_again && result.count() > 0) {
     events_->scalar("validation/loss", state_.step, result.mean_loss());
     events_->scalar("validation/accuracy", state_.step, accuracy);
     for (std::size_t metric = 0; metric < result.metrics.size(); ++metric)

@@ -128,10 +128,11 @@ void write_summary(const RunDirectory& run, const Session& session, const Loop& 
   if (loop.final_result()) {
     const ValidationResult& result = *loop.final_result();
     summary["held_out_loss"] = finite(result.mean_loss());
-    summary["held_out_samples"] = result.predictions.size();
+    summary["held_out_samples"] = result.count();
     summary["cut_answers"] = result.count_cut();
     summary["max_new_tokens"] = result.max_new_tokens;
     summary["accuracy"]["overall"] = finite(result.accuracy());
+    if (!result.pairs.empty()) add_pairs(result.sum_pairs(), summary);
     if (!result.metrics.empty()) summary["scores"] = scores_json(result, session.sources);
     const bool blind = !result.predictions.empty() && result.predictions.front().blind_answer;
     if (blind) summary["blind_accuracy"] = finite(result.blind_accuracy());
@@ -164,7 +165,7 @@ void print_bad_records(std::ostream& out, const RunDirectory& run, const Session
 }
 
 void print_results(std::ostream& out, const Session& session, const ValidationResult& result) {
-  if (result.predictions.empty()) {
+  if (result.count() == 0) {
     out << describe(result) << "\n";
     return;
   }

@@ -262,7 +262,7 @@ MemoryNeed count_need(const TrainRequest& request, const Ranks& ranks) {
   const config::ModelConfig model = config::read_model_config(request.config.model.path);
   MemoryNeed need =
       count_memory(request.config.model, model, lay_out(request.config, ranks.plan, ranks.meshes),
-                   request.config.optimizer);
+                   request.config.optimizer, request.config.objective.compares_pairs());
   if (request.estimate_activations)
     need.activations = request.estimate_activations(ranks.mesh().shape());
   return need;

@@ -55,6 +55,21 @@ TEST(CountForward, GivesTheImageOfTheWorkedExample) {
   EXPECT_NEAR(work_of(flops, "backbone").linear, 2.0 * 2691 * 6.5253e9, 0.01e12);
 }
 
+TEST(CountForward, CountsAPairAsItsTwoSequences) {
+  const config::ModelConfig model = make_qwen2_5_vl_7b();
+  ForwardFlops both =
+      count_forward(model, {.tokens = {18}, .target_tokens = {4}, .images = {}, .videos = {}});
+  add_work(both, count_forward(model,
+                               {.tokens = {12}, .target_tokens = {3}, .images = {}, .videos = {}}));
+  const ForwardFlops pair = count_forward(
+      model, {.tokens = {30}, .target_tokens = {7}, .rejected = {12}, .images = {}, .videos = {}});
+  const config::ModuleWork& backbone = work_of(pair, "backbone");
+  EXPECT_DOUBLE_EQ(backbone.linear, work_of(both, "backbone").linear);
+  EXPECT_DOUBLE_EQ(backbone.attention, work_of(both, "backbone").attention);
+  const TrainFlops alone = count_inference(pair, {});
+  EXPECT_DOUBLE_EQ(3 * alone.full, count_training(pair, {}, {}).full);
+}
+
 // One sound of 30 s of Qwen2-Audio-7B: two convolutions, 32 blocks, 750 tokens.
 TEST(CountForward, GivesTheConstantsOfASound) {
   config::ModelConfig config = make_qwen2_5_vl_7b();

@@ -172,6 +172,34 @@ TEST(Muon, TakesTheMatricesOfLayersAlone) {
               testing::ThrowsMessage<Error>(testing::HasSubstr("Muon has no matrix")));
 }
 
+TEST(ReferenceWeights, StayAsTheyWereAlsoWithinAverages) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const Units units = make_layer(dtype);
+    const at::Tensor& value = units[0]->shard_value();
+    const at::Tensor start = value.clone();
+    Optimizer optimizer(units, {.ema_decay = 0.75, .groups = {}}, /*keeps_start=*/true);
+    for (int number = 1; number <= 3; ++number) take_update(optimizer, units, number);
+    const at::Tensor last = value.clone();
+    EXPECT_FALSE(at::equal(last, start));
+    {
+      const InPlace average(optimizer.average());
+      const at::Tensor averaged = value.clone();
+      {
+        const InPlace reference(optimizer.reference());
+        EXPECT_TRUE(at::equal(value, start));
+      }
+      EXPECT_TRUE(at::equal(value, averaged));
+    }
+    EXPECT_TRUE(at::equal(value, last));
+    std::int64_t elements = 0;
+    for (const NamedTensor& tensor : optimizer.state())
+      if (tensor.name.starts_with("reference.")) elements += tensor.value.numel();
+    EXPECT_EQ(elements, units[0]->parameters()[0]->elements() +
+                            units[0]->parameters()[1]->elements() +
+                            units[0]->parameters()[2]->elements());
+  }
+}
+
 TEST(AveragedWeights, FollowTheWeightsAndTakeTheirPlace) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const Units units = make_layer(dtype);
@@ -194,7 +222,7 @@ TEST(AveragedWeights, FollowTheWeightsAndTakeTheirPlace) {
     const at::Tensor last = value.clone();
     const at::Tensor kept = average.clone();
     {
-      const AverageInPlace place(optimizer);
+      const InPlace place(optimizer.average());
       EXPECT_TRUE(at::equal(units[0]->parameters()[0]->value.detach(), kept.to(dtype)));
     }
     EXPECT_TRUE(at::equal(value, last));

@@ -141,12 +141,14 @@ std::string accuracy_section(const RunRecord& run) {
 
 std::string learning_section(const RunRecord& run) {
   std::string text =
-      "<section id=\"learning\"><h2>Learning</h2>\n<p class=\"about\">Loss is the mean over the "
-      "target tokens of a global batch. Bold curves follow a running mean; point at a curve to "
+      "<section id=\"learning\"><h2>Learning</h2>\n<p class=\"about\">Loss is the mean over the " +
+      std::string(run.compares_pairs ? "pairs" : "target tokens") +
+      " of a global batch. Bold curves follow a running mean; point at a curve to "
       "read it, click a name to hide it.</p>\n<div class=\"grid\">\n";
-  text += chart_card("loss", "Loss by source", "per target token", /*wide=*/true);
+  text += chart_card("loss", "Loss by source", run.compares_pairs ? "per pair" : "per target token",
+                     /*wide=*/true);
   if (!run.validations.empty())
-    text += chart_card("held-out", "Held-out accuracy", "exact match", /*wide=*/true);
+    text += chart_card("held-out", "Held-out accuracy", run.meaning_of_accuracy(), /*wide=*/true);
   text += chart_card("learning-rate", "Learning rate", "before group scales");
   text += chart_card("gradient", "Gradient norm", "before clipping");
   const bool moved = std::any_of(run.steps.begin(), run.steps.end(), [](const StepRecord& step) {

@@ -134,8 +134,8 @@ std::string header_section(const RunRecord& run) {
   const Summary summary = run.summary.value_or(Summary{});
   std::string figures;
   if (const MaybeNumber accuracy = overall_accuracy(run))
-    figures +=
-        figure("Accuracy", with_unit(show_percent(*accuracy)), "held-out, exact match", " main");
+    figures += figure("Accuracy", with_unit(show_percent(*accuracy)),
+                      str("held-out, ", run.meaning_of_accuracy()), " main");
   if (summary.blind_accuracy)
     figures += figure("Blind accuracy", with_unit(show_percent(*summary.blind_accuracy)),
                       "pixels set to zero");

@@ -165,8 +165,10 @@ RunRecord read_run(const std::string& directory) {
                .expected = "the directory that `tributary train` wrote (run.dir)");
   run.config = *config;
   std::vector<StepRecord> lines;
-  const bool has_metrics = read_lines(
-      path("metrics.jsonl"), [&](const Fields& line) { lines.push_back(read_step(line)); });
+  const bool has_metrics = read_lines(path("metrics.jsonl"), [&](const Fields& line) {
+    lines.push_back(read_step(line));
+    run.compares_pairs = run.compares_pairs || line.find("rewards") != nullptr;
+  });
   TRIB_REQUIRE(has_metrics, .what = "report: the run has no metrics",
                .where = path("metrics.jsonl"), .found = std::strerror(errno),
                .expected = "one JSON object a step");

@@ -94,6 +94,7 @@ struct RunRecord {
   std::string directory;
   std::string name;
   std::string config;
+  bool compares_pairs = false;    // of answers: then accuracy and loss are of them
   std::vector<StepRecord> steps;  // ascending, each step once
   std::vector<ValidationRecord> validations;
   std::vector<Prediction> predictions;
@@ -105,6 +106,10 @@ struct RunRecord {
   std::vector<ModuleRecord> modules;  // in order of the forward pass; empty in older runs
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> missing;
+
+  [[nodiscard]] const char* meaning_of_accuracy() const {
+    return compares_pairs ? "pairs in the right order" : "exact match";
+  }
 };
 
 /// Reads a run directory, even while the run goes on or after it was killed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "config/family/known_modules.h"
 
@@ -53,7 +54,12 @@ ForwardFlops count_forward(const config::ModelConfig& config, const SampleShape&
       work.module = module.name;
     }
   }
-  forward.push_back(config::count_backbone_work(config, shape.tokens, shape.target_tokens));
+  // Of a pair each answer is a sequence of its own; the head works on target tokens alone.
+  config::ModuleWork backbone =
+      config::count_backbone_work(config, shape.tokens - shape.rejected, shape.target_tokens);
+  if (shape.rejected.count > 0)
+    backbone += config::count_backbone_work(config, shape.rejected, Tokens{});
+  forward.push_back(std::move(backbone));
   return forward;
 }
 
@@ -100,6 +106,18 @@ TrainFlops count_training(const ForwardFlops& forward, std::span<const std::stri
   return sum;
 }
 
+TrainFlops count_inference(const ForwardFlops& forward, const AdapterWork& adapters) {
+  TrainFlops sum;
+  for (const config::ModuleWork& work : forward) {
+    double linear = work.linear;
+    if (const auto share = adapters.shares.find(work.module); share != adapters.shares.end())
+      linear += share->second * (work.linear - work.outside_layers);
+    const double causal = linear + work.real_attention();
+    sum += {.full = linear + work.attention, .causal = causal, .hardware = causal};
+  }
+  return sum;
+}
+
 std::string describe_mfu() {
   return "mfu = FLOP of forward and backward / (seconds of the step * peak FLOP/s). One "
          "multiply-add is 2 FLOP. Weighted layers: 2 * positions * weights forward, twice that "
@@ -107,7 +125,8 @@ std::string describe_mfu() {
          "embedding 0; head on target tokens alone. Attention of the backbone, forward and "
          "backward: mfu_full 12 * tokens^2 * heads * head_width * layers per sample, mfu_causal "
          "6 * the same. Attention of a vision tower: 12 * width * patches^2 per window or frame. "
-         "Adapters count as weighted layers, and the weights beside them as frozen. Padding and "
+         "Adapters count as weighted layers, and the weights beside them as frozen. A reference "
+         "(objective.kind dpo) adds one forward. Padding and "
          "recompute do not count. hfu = mfu_causal with one more forward of what "
          "model.recompute and model.offload run again in backward.";
 }

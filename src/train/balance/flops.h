@@ -52,6 +52,9 @@ struct AdapterWork {
                                         std::span<const config::ModuleRecompute> recomputed,
                                         const AdapterWork& adapters = {});
 
+/// Counts a forward alone, as of a reference.
+[[nodiscard]] TrainFlops count_inference(const ForwardFlops& forward, const AdapterWork& adapters);
+
 /// The formulas of MFU and HFU in words, for environment.json.
 [[nodiscard]] std::string describe_mfu();
 

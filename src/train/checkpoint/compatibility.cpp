@@ -6,6 +6,7 @@
 #include <set>
 
 #include "config/run/adapter.h"
+#include "config/run/objective.h"
 #include "core/error.h"
 
 namespace tributary::train {
@@ -73,6 +74,8 @@ RunIdentity describe_identity(const config::RunConfig& config) {
   };
   if (config.model.has_adapters())
     identity["adapter"] = config::describe_adapter(config.model.adapter);
+  if (config.objective.compares_pairs())
+    identity["objective"] = config::describe_objective(config.objective);
   // Whether long samples are left out or refused changes nothing of what is trained on.
   if (config.data.too_long == config::TooLong::kTruncate) identity["data.too_long"] = "truncate";
   return identity;

@@ -119,8 +119,12 @@ Microbatch collate(Samples samples, const config::ModelConfig& config, config::M
         .what = "train: sample has not one target a token", .where = sample->key,
         .found = str(sample->targets.size(), " targets, ", sample->tokens.size(), " tokens"));
     require_known_ids(*sample, config.backbone.vocab);
-    batch.cu_seqlens.push_back(batch.cu_seqlens.back() +
-                               static_cast<std::int32_t>(sample->tokens.size()));
+    const auto end = batch.cu_seqlens.back() + static_cast<std::int32_t>(sample->tokens.size());
+    if (sample->rejected > 0) {
+      batch.cu_seqlens.push_back(end - static_cast<std::int32_t>(sample->rejected));
+      result.pair_sources.push_back(sample->source);
+    }
+    batch.cu_seqlens.push_back(end);
   }
   const std::int64_t tokens = batch.cu_seqlens.back();
   batch.input_ids = at::empty({tokens}, at::kLong);

@@ -19,6 +19,7 @@ struct Microbatch {
   model::PackedBatch batch;
   at::Tensor targets;               // [tokens] i64, kIgnoredTarget where nothing is predicted
   std::vector<int> target_sources;  // [target tokens]: index in data.sources, in row order
+  std::vector<int> pair_sources;    // [pairs]: likewise, where samples are pairs of answers
 };
 
 /// The modalities whose rows this rank's stages of the backbone take: those of inline encoders, on
@@ -27,8 +28,9 @@ struct Microbatch {
 
 /// Lays samples back to back; media of other modalities than `with_rows` have only their grids.
 ///
-/// shape:  tokens = sum over samples; media rows in order of appearance
-/// errors: Fault::kInput when placeholders and media of a sample do not match, and naming the
+/// shape:  tokens = sum over samples; a pair of answers is two sequences; media rows in order of
+/// appearance errors: Fault::kInput when placeholders and media of a sample do not match, and
+/// naming the
 ///         sample when a token or a target lies outside the vocabulary
 /// cost:   one copy of each field
 [[nodiscard]] Microbatch collate(std::span<const data::EncodedSample* const> samples,

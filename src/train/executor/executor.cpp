@@ -8,7 +8,6 @@
 
 #include "core/error.h"
 #include "parallel/unit_chain.h"
-#include "train/executor/gradients.h"
 
 namespace tributary::train {
 namespace {
@@ -35,7 +34,6 @@ Executor::Executor(model::Model& model, const RunLanes& run, const ExecutorOptio
       features_(model, run, options.items, options.microbatches),
       clock_(options.device) {
   for (const int lane : run.own()) lanes_.emplace(lane, state_of(lane));
-  seen_.by_source.resize(static_cast<std::size_t>(options_.sources));
 }
 
 Executor::LaneState Executor::state_of(int lane) const {
@@ -77,8 +75,6 @@ Execution Executor::finish() {
   seen_.began = times.front();
   seen_.reduced = times[now];
   for (const MarkedPass& pass : marked_) count(pass, times);
-  for (const RowLosses& losses : losses_)
-    add_by_source(losses.rows, losses.sources, seen_.by_source);
   seen_.wall = (seen_.passes.empty() ? seen_.reduced : seen_.passes.back().end) - seen_.began;
   if (clock_.runs_behind()) seen_.seconds = phases_of_stream();
   return std::move(seen_);
@@ -199,7 +195,7 @@ at::Tensor Executor::run_stage(Place place, const model::StageInput& input) {
   at::Tensor output;
   if (here_->is_backbone) {
     output = model_.run_stage(place.stage, microbatch(index).batch, input);
-    if (here_->is_last(place.stage)) output = sum_loss(index, output);
+    if (here_->is_last(place.stage)) output = options_.loss(index, microbatch(index), output);
     if (--microbatches_.at(index).second == 0) microbatches_.erase(index);
   } else {
     output = model_.run_encoder_stage(run_.encoder, place.stage, media(index), input.hidden);
@@ -237,7 +233,7 @@ void Executor::forward(Place place) {
   pass.output = run_stage(place, pass.input);
   if (!here_->is_last(stage) || !here_->is_backbone)
     outputs_[place] = pass.output.detach().contiguous();
-  if (map_.has_backward(place.module, stage)) {
+  if (!options_.forward_only && map_.has_backward(place.module, stage)) {
     passes_[place] = std::move(pass);
     seen_.in_flight = std::max(seen_.in_flight, ++kept_);
   }
@@ -271,14 +267,6 @@ void Executor::count(const MarkedPass& marked, const std::vector<double>& times)
   const auto place = static_cast<std::size_t>(pass.action.microbatch);
   if (seen_.microbatches.size() <= place) seen_.microbatches.resize(place + 1);
   seen_.microbatches[place] += busy - pass.waited;
-}
-
-at::Tensor Executor::sum_loss(int index, const at::Tensor& hidden) {
-  const Microbatch& batch = microbatch(index);
-  const model::LossSum loss =
-      model::sum_loss(model_, hidden, batch.targets, batch.batch.cu_seqlens, options_.most_logits);
-  losses_.push_back({loss.rows, batch.target_sources});
-  return loss.sum / static_cast<double>(options_.targets);
 }
 
 at::Tensor Executor::take_output_gradient(Place place) {

@@ -27,11 +27,11 @@ namespace tributary::train {
 
 /// What an executor must know of its step.
 struct ExecutorOptions {
-  std::int64_t targets = 1;                       // target tokens of the global batch
-  std::int64_t most_logits = model::kMostLogits;  // of one chunk of the head (sum_loss)
-  int sources = 1;
   c10::Device device = c10::kCPU;
-  int microbatches = 1;  // of the step
+  int microbatches = 1;       // of the step
+  bool forward_only = false;  // the lists hold forwards and what passes between them alone
+  /// Returns the scalar that the last stage of the backbone differentiates.
+  std::function<at::Tensor(int microbatch, const Microbatch&, const at::Tensor& hidden)> loss = {};
   /// Collates a microbatch of this rank's replica of the backbone.
   std::function<Microbatch(int microbatch)> collate = {};
   /// Collates the media that this rank encodes in a pass, where it runs an encoder.
@@ -53,15 +53,14 @@ struct PassTimes {
 
 /// What one rank saw of a step.
 struct Execution {
-  std::vector<SourceLoss> by_source;  // of the microbatches whose loss this rank computed
-  PhaseSeconds seconds;               // data (collating), forward, backward
-  double busy = 0;                    // [s] passes, without what they waited for
-  std::vector<double> microbatches;   // [s] passes of each, without waits inside them either
-  std::vector<PassTimes> passes;      // in their order
-  double began = 0;                   // as PassTimes
-  double reduced = 0;                 // likewise: when finish() was called
-  double wall = 0;                    // [s] from the first action to the last
-  int in_flight = 0;                  // max chunk activations kept at once
+  PhaseSeconds seconds;              // data (collating), forward, backward
+  double busy = 0;                   // [s] passes, without what they waited for
+  std::vector<double> microbatches;  // [s] passes of each, without waits inside them either
+  std::vector<PassTimes> passes;     // in their order
+  double began = 0;                  // as PassTimes
+  double reduced = 0;                // likewise: when finish() was called
+  double wall = 0;                   // [s] from the first action to the last
+  int in_flight = 0;                 // max chunk activations kept at once
 };
 
 /// Runs the action lists of one rank: forwards and backwards of its virtual stages, what passes
@@ -145,7 +144,6 @@ class Executor {
   [[nodiscard]] const Microbatch& microbatch(int index);
   [[nodiscard]] const model::EncoderInput& media(int index);
   [[nodiscard]] at::Tensor run_stage(Place place, const model::StageInput& input);
-  [[nodiscard]] at::Tensor sum_loss(int index, const at::Tensor& hidden);
   [[nodiscard]] at::Tensor empty_input(Place place);
   /// Takes what a stage needs, as leaves that want a gradient where something before them trains.
   [[nodiscard]] model::StageInput take_input(Place place);
@@ -178,12 +176,6 @@ class Executor {
   std::map<Place, at::Tensor> outputs_;  // to pass on
   std::map<Place, at::Tensor> input_gradients_;
   std::map<std::pair<parallel::Passed, int>, std::deque<mesh::Pending>> sends_;  // by far stage
-  /// Read when the step is over: a device would have to finish its forward first.
-  struct RowLosses {
-    at::Tensor rows;
-    std::vector<int> sources;
-  };
-  std::vector<RowLosses> losses_;
   StreamClock clock_;
   std::vector<MarkedPass> marked_;
   Execution seen_;

@@ -2,20 +2,27 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <optional>
 
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "core/stopwatch.h"
 #include "ops/attend_packed.h"
 #include "parallel/complete_gradients.h"
 #include "train/executor/executor.h"
+#include "train/executor/pair_loss.h"
 #include "train/executor/step_schedule.h"
+#include "train/executor/token_loss.h"
 
 namespace tributary::train {
 namespace {
 
-std::int64_t count_targets(std::span<const data::EncodedSample> samples) {
+/// What the loss is the mean over: target tokens, or pairs.
+std::int64_t count_targets(std::span<const data::EncodedSample> samples, bool are_pairs) {
+  if (are_pairs) return std::ssize(samples);
   std::int64_t targets = 0;
   for (const data::EncodedSample& sample : samples) targets += sample.shape().target_tokens.count;
   return targets;
@@ -28,6 +35,11 @@ void name_losses(std::vector<SourceLoss>& by_source, bool counts, StepSums& sums
   }
 }
 
+void name_pairs(PairSums& pairs, bool counts, StepSums& sums) {
+  sums.sum(pairs.pairs, counts);
+  for (double* number : pairs.numbers()) sums.sum(*number, counts);
+}
+
 double mean_of(const std::vector<SourceLoss>& by_source) {
   SourceLoss all;
   for (const SourceLoss& source : by_source) all += source;
@@ -36,7 +48,7 @@ double mean_of(const std::vector<SourceLoss>& by_source) {
 
 /// What all ranks know of a step before it begins.
 struct Agreement {
-  std::int64_t targets = 0;       // of the global batch
+  std::int64_t targets = 0;       // or pairs, of the global batch
   std::int64_t microbatches = 0;  // that every rank runs
   std::int64_t refused = 0;       // 1: the data of some rank are beyond a limit
 };
@@ -57,7 +69,7 @@ std::int64_t fingerprint(std::span<const data::EncodedSample> samples) {
 /// Agrees on the step. The ranks of a replica read their samples apart, and must have the same.
 Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> samples,
                 std::int64_t microbatches, const GradientOptions& options) {
-  Agreement agreed{.targets = count_targets(samples),
+  Agreement agreed{.targets = count_targets(samples, options.pairs != nullptr),
                    .microbatches = microbatches,
                    .refused = options.refused ? 1 : 0};
   std::vector<std::int64_t> samples_of, plan_of;  // [ranks]
@@ -89,6 +101,67 @@ Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> sam
   return agreed;
 }
 
+/// Of a rank's list the part that a step without backward does.
+std::vector<LaneAction> forwards_of(std::span<const LaneAction> actions) {
+  using schedule::Op;
+  std::vector<LaneAction> forwards;
+  std::ranges::copy_if(actions, std::back_inserter(forwards), [](const LaneAction& each) {
+    const Op op = each.action.op;
+    return op == Op::kForward || op == Op::kSendActivation || op == Op::kReceiveActivation ||
+           op == Op::kSendFeatures || op == Op::kReceiveFeatures || op == Op::kHandActivation;
+  });
+  return forwards;
+}
+
+/// What a step minimises: the loss of target tokens, or that of pairs beside a reference.
+class StepLoss {
+ public:
+  StepLoss(model::Model& model, const GradientOptions& options, std::int64_t targets)
+      : model_(model), of_tokens_(model, targets, options.most_logits) {
+    if (options.pairs == nullptr) return;
+    reference_ = options.pairs->reference;
+    of_pairs_.emplace(model, options.pairs->section, targets, options.most_logits);
+  }
+
+  /// Runs all forwards with the weights of the reference, if there is one.
+  void run_reference(const RunLanes& run, std::span<const LaneAction> actions,
+                     ExecutorOptions options) {
+    if (!of_pairs_) return;
+    const Stopwatch watch;
+    const at::NoGradGuard no_grad;
+    const InPlace in_place(reference_);
+    options.forward_only = true;
+    options.loss = [&](int index, const Microbatch& microbatch, const at::Tensor& hidden) {
+      of_pairs_->take_reference(index, microbatch, hidden);
+      return at::Tensor();
+    };
+    Executor(model_, run, options).run(forwards_of(actions));
+    reference_seconds_ = watch.seconds();
+  }
+  at::Tensor operator()(int index, const Microbatch& microbatch, const at::Tensor& hidden) {
+    return of_pairs_ ? (*of_pairs_)(index, microbatch, hidden) : of_tokens_(microbatch, hidden);
+  }
+  /// Sets the losses and figures, and adds the time of the reference to the forwards.
+  void put_into(BatchResult& result) const {
+    result.seconds.forward += reference_seconds_;
+    if (of_pairs_) {
+      std::vector<PairSums> pairs(result.by_source.size());
+      of_pairs_->add_to(result.by_source, pairs);
+      for (const PairSums& source : pairs) result.pairs += source;
+    } else {
+      of_tokens_.add_to(result.by_source);
+    }
+    result.loss = mean_of(result.by_source);
+  }
+
+ private:
+  model::Model& model_;
+  TokenLoss of_tokens_;
+  std::optional<PairLoss> of_pairs_;
+  WeightCopy* reference_ = nullptr;
+  double reference_seconds_ = 0;
+};
+
 std::vector<const data::EncodedSample*> select(std::span<const data::EncodedSample> samples,
                                                std::span<const std::int32_t> members) {
   std::vector<const data::EncodedSample*> selected;
@@ -99,27 +172,20 @@ std::vector<const data::EncodedSample*> select(std::span<const data::EncodedSamp
 
 }  // namespace
 
-void add_by_source(const at::Tensor& row_losses, std::span<const int> sources,
-                   std::vector<SourceLoss>& by_source) {
-  const at::Tensor rows = row_losses.to(at::kCPU, at::kFloat).contiguous();
-  TRIB_CHECK(rows.numel() == static_cast<std::int64_t>(sources.size()),
-             .what = "train: not one loss a target token", .found = str(rows.numel()),
-             .expected = str(sources.size()));
-  const float* losses = rows.const_data_ptr<float>();
-  for (std::size_t i = 0; i < sources.size(); ++i)
-    by_source[static_cast<std::size_t>(sources[i])] += {.sum = double{losses[i]}, .targets = 1};
-}
-
-void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source) {
+void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source,
+                    std::vector<PairSums>& pairs) {
   StepSums sums;
   name_losses(by_source, counts, sums);
+  for (PairSums& source : pairs) name_pairs(source, counts, sums);
   sums.share(world);
 }
 
 void name_slots(BatchResult& result, const model::Model& model, const RunLanes& run,
                 StepSums& sums) {
   const mesh::Mesh& mesh = *model.layout().mesh;
-  name_losses(result.by_source, mesh.leads_stage() && model.layout().holds_head(), sums);
+  const bool counts = mesh.leads_stage() && model.layout().holds_head();
+  name_losses(result.by_source, counts, sums);
+  name_pairs(result.pairs, counts, sums);
   sums.then([&result] { result.loss = mean_of(result.by_source); });
   if (run.stages() == 1 || result.targets == 0) return;
   for (std::int64_t& in_flight : result.pipeline.in_flight) sums.largest(in_flight);
@@ -148,11 +214,14 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   const StepSchedule schedule = schedule_step(run, agreed.microbatches);
   const auto collate_bin = [&](int bin) {
     if (bin >= microbatches.bins()) return idle_microbatch();
-    Microbatch microbatch =
-        collate(select(samples, microbatches.bin(bin)), model.config(), options.mrope,
-                options.device, rows_taken_inline(model.layout(), run));
-    result.attention_rows +=
-        ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, options.device).rows();
+    return collate(select(samples, microbatches.bin(bin)), model.config(), options.mrope,
+                   options.device, rows_taken_inline(model.layout(), run));
+  };
+  const auto collate_counted = [&](int bin) {
+    Microbatch microbatch = collate_bin(bin);
+    if (bin < microbatches.bins())
+      result.attention_rows +=
+          ops::SampleGroups(microbatch.batch.cu_seqlens, ops::Mask::kCausal, options.device).rows();
     return microbatch;
   };
   const StepMedia none;
@@ -162,17 +231,18 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
                                  media.first_id, model.encoder_layouts().at(run.encoder),
                                  options.device);
   };
-  Executor executor(model, run,
-                    {.targets = agreed.targets,
-                     .most_logits = options.most_logits,
-                     .sources = options.sources,
-                     .device = options.device,
-                     .microbatches = schedule.microbatches,
-                     .collate = collate_bin,
-                     .collate_media = collate_media,
-                     .items = &media.items,
-                     .on_section = options.on_section,
-                     .on_action = options.on_action});
+  ExecutorOptions running{.device = options.device,
+                          .microbatches = schedule.microbatches,
+                          .collate = collate_bin,
+                          .collate_media = collate_media,
+                          .items = &media.items,
+                          .on_section = options.on_section,
+                          .on_action = options.on_action};
+  StepLoss loss(model, options, agreed.targets);
+  loss.run_reference(run, schedule.actions, running);
+  running.collate = collate_counted;
+  running.loss = std::ref(loss);
+  Executor executor(model, run, running);
   executor.run(schedule.actions);
   parallel::complete_gradients(model.units());
   Execution execution = executor.finish();
@@ -180,9 +250,8 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
              .what = "train: stage kept more activations than its schedule promises",
              .found = str(execution.in_flight), .expected = str("at most ", schedule.in_flight));
   result.reduced = execution.reduced;
-  result.by_source = std::move(execution.by_source);
-  result.loss = mean_of(result.by_source);
   result.seconds = execution.seconds;
+  loss.put_into(result);
   result.microbatches = execution.microbatches;
   result.began = execution.began;
   result.busy = execution.busy;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/run/run_config.h"
 #include "data/sample.h"
 #include "mesh/health/health.h"
 #include "model/model.h"
@@ -14,16 +15,18 @@
 #include "train/executor/executor.h"
 #include "train/executor/step_sums.h"
 #include "train/metrics/step_metrics.h"
+#include "train/optimizer/weight_copy.h"
 
 namespace tributary::train {
 
 /// What one pass over a global batch gave this rank; the gradients lie in the units' shards.
 /// Members `of all ranks` are of this rank until the slots of name_slots() are shared.
 struct BatchResult {
-  std::int64_t targets = 0;           // of the global batch; 0: nothing was computed
+  std::int64_t targets = 0;           // or pairs, of the global batch; 0: nothing was computed
   bool refused = false;               // by some rank; nothing was computed
   double loss = 0;                    // of all ranks: mean over the targets; NaN without any
   std::vector<SourceLoss> by_source;  // of all ranks
+  PairSums pairs;                     // of all ranks
   PhaseSeconds seconds;               // data (collating), forward, backward
   PipelineUse pipeline;               // of all ranks
   double busy = 0;                    // [s] of passes, of all ranks
@@ -35,11 +38,18 @@ struct BatchResult {
   std::int64_t attention_rows = 0;    // of the backbone's attention, padding included
 };
 
+/// What is compared in a step on pairs of answers.
+struct PairObjective {
+  config::ObjectiveSection section;
+  WeightCopy* reference = nullptr;  // of the model's parameters
+};
+
 struct GradientOptions {
   config::MropeMode mrope = config::MropeMode::kOfficial;
   at::Device device = at::kCPU;
   std::int64_t most_logits = model::kMostLogits;  // of one chunk of the head (sum_loss)
   int sources = 1;                                // number of data.sources
+  const PairObjective* pairs = nullptr;           // null: the mean cross entropy of the targets
   bool refused = false;              // the data of this rank are beyond a limit, it has no samples
   std::int64_t plan = 0;             // fingerprint of the step plan, of 62 bits
   const RunLanes* lanes = nullptr;   // of this rank; null: the model lies on one stage
@@ -48,9 +58,10 @@ struct GradientOptions {
   std::function<void()> on_action = {};                // before each action of this rank
 };
 
-/// Sets the gradients to those of the mean loss over all target tokens of the global batch,
-/// whatever ranks and microbatches it is cut into. A batch without target tokens computes nothing
-/// and leaves the gradients as they were.
+/// Sets the gradients to those of the mean loss over all target tokens of the global batch, or over
+/// all of its pairs, whatever ranks and microbatches it is cut into. A batch without target tokens
+/// computes nothing and leaves the gradients as they were. For pairs the reference runs all
+/// forwards before.
 ///
 /// shape:  `samples` are those of this rank's replica, the bins of `microbatches` hold indices of
 ///         them; both may be empty where other replicas have some
@@ -66,13 +77,9 @@ struct GradientOptions {
 void name_slots(BatchResult& result, const model::Model& model, const RunLanes& run,
                 StepSums& sums);
 
-/// Adds up the losses of the ranks whose `counts` is set. collective: over the group
-void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source);
-
-/// Adds the loss of each target row to its source, in f64 and in row order.
-///
-/// shape: row_losses [target tokens] f32, sources [target tokens]
-void add_by_source(const at::Tensor& row_losses, std::span<const int> sources,
-                   std::vector<SourceLoss>& by_source);
+/// Adds up the losses, and the figures of pairs, of the ranks whose `counts` is set.
+/// collective: over the group
+void add_over_ranks(const mesh::Group& world, bool counts, std::vector<SourceLoss>& by_source,
+                    std::vector<PairSums>& pairs);
 
 }  // namespace tributary::train

@@ -28,6 +28,11 @@ std::string unsigned_nan(const char* format, double value) {
   return std::isnan(value) ? "nan" : print(format, value);
 }
 
+std::string describe_pairs(const PairSums& pairs) {
+  return pairs.pairs == 0 ? ""
+                          : print("  accuracy %.2f  margin %.3f", pairs.accuracy(), pairs.margin());
+}
+
 }  // namespace
 
 std::string describe_seconds(double seconds) {
@@ -66,10 +71,11 @@ std::string Console::describe(const StepMetrics& metrics) const {
   const Recent recent = look_back();
   const double left = static_cast<double>(steps_ - metrics.step) * recent.step_seconds;
   std::string line =
-      print("step %*lld/%lld  loss %s (last %zu: %s)  lr %.2e  norm %s  %.0f tokens/s  %s left",
+      print("step %*lld/%lld  loss %s (last %zu: %s)%s  lr %.2e  norm %s  %.0f tokens/s  %s left",
             static_cast<int>(str(steps_).size()), static_cast<long long>(metrics.step),
             static_cast<long long>(steps_), unsigned_nan("%.4f", metrics.loss).c_str(),
-            steps_back_.size(), unsigned_nan("%.4f", recent.loss).c_str(), metrics.learning_rate,
+            steps_back_.size(), unsigned_nan("%.4f", recent.loss).c_str(),
+            describe_pairs(metrics.pairs).c_str(), metrics.learning_rate,
             unsigned_nan("%.2f", metrics.grad_norm).c_str(), recent.tokens_per_second,
             describe_seconds(left).c_str());
   if (!metrics.skip_reason.empty()) line += "  SKIPPED: " + metrics.skip_reason;

@@ -41,6 +41,23 @@ Json to_json(const std::vector<ModuleNorms>& norms) {
 
 }  // namespace
 
+PairSums& PairSums::operator+=(PairSums other) {
+  pairs += other.pairs;
+  const std::array<double*, 5> added = other.numbers();
+  for (std::size_t i = 0; i < added.size(); ++i) *numbers()[i] += *added[i];
+  return *this;
+}
+
+void add_pairs(const PairSums& sums, Json& line) {
+  const auto mean = [&](double sum) { return finite(sum / static_cast<double>(sums.pairs)); };
+  line["rewards"] = {{"chosen", mean(sums.chosen_reward)},
+                     {"rejected", mean(sums.rejected_reward)},
+                     {"accuracy", finite(sums.accuracy())},
+                     {"margin", finite(sums.margin())}};
+  line["log_probs"] = {{"chosen", mean(sums.chosen_log_prob)},
+                       {"rejected", mean(sums.rejected_log_prob)}};
+}
+
 Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources) {
   Json line{{"step", metrics.step},
             {"loss", finite(metrics.loss)},
@@ -89,6 +106,7 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
       line["drawn"][sources[i]] = {{"samples", each.samples},
                                    {"tokens", each.tokens},
                                    {"target_tokens", each.target_tokens}};
+  if (metrics.pairs.pairs > 0) add_pairs(metrics.pairs, line);
   if (metrics.balance.parts > 1) line["balance"] = to_json(metrics.balance);
   if (!metrics.skip_reason.empty()) {
     line["skip_reason"] = metrics.skip_reason;
@@ -106,6 +124,10 @@ void add_step(EventFile& events, const StepMetrics& metrics,
   for (std::size_t i = 0; i < metrics.by_source.size(); ++i)
     if (metrics.by_source[i].targets > 0)
       scalar("loss_by_source/" + sources[i], metrics.by_source[i].mean());
+  if (metrics.pairs.pairs > 0) {
+    scalar("rewards/accuracy", metrics.pairs.accuracy());
+    scalar("rewards/margin", metrics.pairs.margin());
+  }
   scalar("learning_rate", metrics.learning_rate);
   scalar("grad_norm", metrics.grad_norm);
   for (const ModuleNorms& each : metrics.norms) {

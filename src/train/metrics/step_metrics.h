@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -55,10 +56,11 @@ struct BalanceMetrics {
   std::int64_t repacked = 0;  // replicas where another sample took the place of a bad one
 };
 
-/// Loss of one source: sum of the cross entropy over its target tokens.
+/// Loss of one source: sum of the cross entropy over its target tokens, or of the loss over its
+/// pairs.
 struct SourceLoss {
   double sum = 0;
-  std::int64_t targets = 0;
+  std::int64_t targets = 0;  // or pairs
 
   [[nodiscard]] double mean() const { return sum / static_cast<double>(targets); }
   SourceLoss& operator+=(const SourceLoss& other) {
@@ -83,6 +85,31 @@ struct ModuleNorms {
   std::optional<double> parameters = {};  // before the update; likewise
 };
 
+/// Sums over pairs of answers. The reward of an answer is beta times its log-probability above that
+/// of the reference.
+struct PairSums {
+  std::int64_t pairs = 0;
+  double chosen_reward = 0;
+  double rejected_reward = 0;
+  double preferred = 0;  // pairs whose chosen answer has the larger reward
+  double chosen_log_prob = 0;
+  double rejected_log_prob = 0;
+
+  [[nodiscard]] std::array<double*, 5> numbers() {
+    return {&chosen_reward, &rejected_reward, &preferred, &chosen_log_prob, &rejected_log_prob};
+  }
+  PairSums& operator+=(PairSums other);
+  /// Share of pairs whose chosen answer has the larger reward; NaN without pairs.
+  [[nodiscard]] double accuracy() const { return preferred / static_cast<double>(pairs); }
+  /// Mean of the rewards of chosen answers above those of rejected ones; NaN without pairs.
+  [[nodiscard]] double margin() const {
+    return (chosen_reward - rejected_reward) / static_cast<double>(pairs);
+  }
+};
+
+/// `rewards` and `log_probs` of a line: means over the pairs.
+void add_pairs(const PairSums& sums, Json& line);
+
 /// One line of metrics.jsonl (docs/formats/run_directory.md).
 struct StepMetrics {
   std::int64_t step = 0;
@@ -104,6 +131,8 @@ struct StepMetrics {
   BalanceMetrics balance;
   std::vector<SourceLoss> by_source;  // in the order of data.sources
   std::vector<SourceDraw> drawn;      // likewise
+
+  PairSums pairs;  // of objective.kind dpo; without a pair nothing is written
   double fill = 0;
   double padding = 0;  // share of the rows of the backbone's attention; nothing else is padded
   double mfu_causal = 0;

@@ -58,11 +58,15 @@ std::string name_kind(const config::OptimizerSection& settings) {
 }  // namespace
 
 Optimizer::Optimizer(std::span<const std::unique_ptr<parallel::Unit>> units,
-                     const config::OptimizerSection& settings)
-    : units_(units), masters_(units), kind_(name_kind(settings)) {
+                     const config::OptimizerSection& settings, bool keeps_start)
+    : units_(units),
+      masters_(units),
+      average_gain_(1 - settings.ema_decay),
+      kind_(name_kind(settings)) {
   check_groups(settings, units);
   rules_ = make_rules(masters_, settings);
-  if (settings.ema_decay > 0) average_.emplace(masters_, settings.ema_decay);
+  if (settings.ema_decay > 0) average_.emplace(masters_, "ema", WeightCopy::Values::kWide);
+  if (keeps_start) reference_.emplace(masters_, "reference", WeightCopy::Values::kAsParameters);
 }
 
 void Optimizer::begin_step() {
@@ -71,7 +75,7 @@ void Optimizer::begin_step() {
 }
 
 void Optimizer::end_step() {
-  if (average_) average_->update();
+  if (average_) average_->move_to_parameters(average_gain_);
   masters_.publish();
 }
 
@@ -114,6 +118,7 @@ std::vector<NamedTensor> Optimizer::state() const {
       for (const auto& rule : rules_) rule->append_state(unit, *parameter, state);
       if (has_master) append_parts(unit, *parameter, shard.value, "master.", state);
       if (average_) average_->append_state(unit, *parameter, state);
+      if (reference_) reference_->append_state(unit, *parameter, state);
       // A head that is tied over pipeline stages has a unit beside the embedding's.
       const bool writes =
           unit.layout().mesh->world().index() == 0 && names.insert(parameter->name).second;
@@ -133,13 +138,10 @@ void Optimizer::restore(std::int64_t steps) {
   masters_.publish();
 }
 
-void Optimizer::exchange_average() {
-  if (average_) average_->exchange();
-}
-
 std::unique_ptr<Optimizer> make_optimizer(const config::OptimizerSection& settings,
-                                          std::span<const std::unique_ptr<parallel::Unit>> units) {
-  return std::make_unique<Optimizer>(units, settings);
+                                          std::span<const std::unique_ptr<parallel::Unit>> units,
+                                          bool keeps_start) {
+  return std::make_unique<Optimizer>(units, settings, keeps_start);
 }
 
 }  // namespace tributary::train

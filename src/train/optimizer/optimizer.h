@@ -10,10 +10,10 @@
 #include "config/run/run_config.h"
 #include "parallel/unit.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/optimizer/averaged_weights.h"
 #include "train/optimizer/gradient_norm.h"
 #include "train/optimizer/master_shards.h"
 #include "train/optimizer/update_rule.h"
+#include "train/optimizer/weight_copy.h"
 
 namespace tributary::train {
 
@@ -31,9 +31,10 @@ struct UpdateSquares {
 /// owns: its state; the units belong to the model, which outlives the optimizer
 class Optimizer {
  public:
+  /// `keeps_start`: keeps the values that the parameters have now, as a reference.
   /// errors: Fault::kInput when a parameter group matches nothing, and when Muon has no matrix
   Optimizer(std::span<const std::unique_ptr<parallel::Unit>> units,
-            const config::OptimizerSection& settings);
+            const config::OptimizerSection& settings, bool keeps_start = false);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
@@ -55,14 +56,16 @@ class Optimizer {
 
   /// Views of the state, named `<what it is>.<parameter>`; writing into them restores it. Beside
   /// those of the rules: step.<parameter> (f32 scalar; restore() sets it), master.<parameter> of
-  /// bf16 parameters, ema.<parameter> with optimizer.ema_decay.
+  /// bf16 parameters, ema.<parameter> with optimizer.ema_decay, and reference.<parameter>.
   [[nodiscard]] std::vector<NamedTensor> state() const;
   /// Call it after the state's tensors were overwritten: sets the count of updates, and the values
   /// of parameters that have a master.
   void restore(std::int64_t steps);
 
-  /// Puts averaged weights into the place of the parameters, or back; nothing without averages.
-  void exchange_average();
+  /// The averaged weights of optimizer.ema_decay; null without.
+  [[nodiscard]] WeightCopy* average() { return average_ ? &*average_ : nullptr; }
+  /// The values at the start of the run; null unless they are kept.
+  [[nodiscard]] WeightCopy* reference() { return reference_ ? &*reference_ : nullptr; }
 
  private:
   void begin_step();
@@ -72,28 +75,16 @@ class Optimizer {
   std::span<const std::unique_ptr<parallel::Unit>> units_;
   MasterShards masters_;
   std::vector<std::unique_ptr<UpdateRule>> rules_;
-  std::optional<AveragedWeights> average_;
+  std::optional<WeightCopy> average_;
+  std::optional<WeightCopy> reference_;
+  double average_gain_ = 0;  // of the parameters in the average, an update
   std::string kind_;
   std::int64_t steps_ = 0;
-};
-
-/// While it lives the model computes with averaged weights, if the optimizer keeps some.
-class AverageInPlace {
- public:
-  explicit AverageInPlace(Optimizer& optimizer) : optimizer_(optimizer) {
-    optimizer_.exchange_average();
-  }
-  ~AverageInPlace() { optimizer_.exchange_average(); }
-  AverageInPlace(const AverageInPlace&) = delete;
-  AverageInPlace& operator=(const AverageInPlace&) = delete;
-
- private:
-  Optimizer& optimizer_;
 };
 
 /// Makes the optimizer of the configuration.
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(
     const config::OptimizerSection& settings,
-    std::span<const std::unique_ptr<parallel::Unit>> units);
+    std::span<const std::unique_ptr<parallel::Unit>> units, bool keeps_start = false);
 
 }  // namespace tributary::train

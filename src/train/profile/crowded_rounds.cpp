@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "parallel/unit_chain.h"
 #include "train/executor/executor.h"
+#include "train/executor/token_loss.h"
 
 namespace tributary::train {
 namespace {
@@ -43,15 +44,17 @@ class MarkedRun {
     if (!trains()) actions.resize(1);
     stretches_.clear();
     std::size_t action = 0;
-    const ExecutorOptions options{.targets = 1,
-                                  .sources = static_cast<int>(config_.data.sources.size()),
-                                  .collate = [&](int /*index*/) { return collate_now(samples); },
-                                  .on_action =
-                                      [&] {
-                                        if (action > 0) stretches_.push_back(clock_.end());
-                                        if (action > 0) clock_.begin();
-                                        ++action;
-                                      }};
+    TokenLoss loss(model_, /*targets=*/1);
+    const ExecutorOptions options{
+        .loss = [&](int, const Microbatch& microbatch,
+                    const at::Tensor& hidden) { return loss(microbatch, hidden); },
+        .collate = [&](int /*index*/) { return collate_now(samples); },
+        .on_action =
+            [&] {
+              if (action > 0) stretches_.push_back(clock_.end());
+              if (action > 0) clock_.begin();
+              ++action;
+            }};
     const RunLanes run = one_lane();
     Executor executor(model_, run, options);
     std::vector<LaneAction> of_lane;

@@ -81,6 +81,10 @@ class ProfileJob {
         threads_(compute_threads(given_.threads, ranks.launch.local_world)),
         output_(request.output),
         out_(out) {
+    TRIB_REQUIRE(!config.objective.compares_pairs(),
+                 .what = "train: a step on pairs of answers is not measured",
+                 .where = "objective.kind", .found = "dpo", .expected = "next_token",
+                 .fix = "profile with records of answers: its passes are the same");
     read_profile_together();
     const std::int64_t fewest = request.fewest > 0 ? request.fewest : this->ranks();
     for (std::int64_t fewer = this->ranks(); fewer >= fewest; fewer /= 2) {

@@ -37,9 +37,11 @@ std::int64_t moment_bytes(const parallel::Unit& unit, config::OptimizerKind opti
 class Ledger {
  public:
   Ledger(MemoryNeed& need, const config::ModelSection& section,
-         const config::OptimizerSection& optimizer, const parallel::Layout& layout)
+         const config::OptimizerSection& optimizer, bool keeps_start,
+         const parallel::Layout& layout)
       : need_(need),
         optimizer_(optimizer),
+        keeps_start_(keeps_start),
         value_bytes_(section.dtype == config::Dtype::kFloat32 ? kWide : 2),
         shards_(layout.mesh->shard().size()) {
     if (layout.chain) options_ = layout.chain->options();
@@ -58,6 +60,7 @@ class Ledger {
     if (optimizer_.ema_decay > 0)
       add_to(need_.averages, std::llround(config::kAverageBytes * static_cast<double>(own)),
              options_.keep_optimizer_on_host);
+    if (keeps_start_) add_to(need_.reference, own * value_bytes_, options_.keep_optimizer_on_host);
     std::int64_t masters = 0;
     if (value_bytes_ < kWide) masters += own * kWide;
     if (gradient_bytes_ < kWide) masters += own * kWide;
@@ -88,6 +91,7 @@ class Ledger {
 
   MemoryNeed& need_;
   const config::OptimizerSection& optimizer_;
+  bool keeps_start_;
   std::int64_t value_bytes_;
   std::int64_t gradient_bytes_ = kWide;
   std::int64_t shards_;
@@ -118,7 +122,7 @@ std::int64_t MemoryNeed::count_trained() const {
 
 MemoryNeed count_memory(const config::ModelSection& section, const config::ModelConfig& model,
                         const model::ModelLayout& layouts,
-                        const config::OptimizerSection& optimizer) {
+                        const config::OptimizerSection& optimizer, bool keeps_start) {
   const auto hollow = model::make_model(model, layouts);
   MemoryNeed need;
   std::map<const mesh::Mesh*, Ledger> ledgers;
@@ -132,7 +136,8 @@ MemoryNeed count_memory(const config::ModelSection& section, const config::Model
       if (trains) module.trained += parameter->elements();
     }
     if (unit->is_here())
-      ledgers.try_emplace(unit->layout().mesh, need, section, optimizer, unit->layout())
+      ledgers
+          .try_emplace(unit->layout().mesh, need, section, optimizer, keeps_start, unit->layout())
           .first->second.add(*unit, trains);
   }
   return need;
@@ -147,6 +152,7 @@ std::string describe_sum(const MemoryNeed& need) {
   add("gradients", need.gradients);
   add("moments", need.moments);
   add("averaged weights", need.averages);
+  add("reference", need.reference);
   add("float32 copies", need.masters);
   add("gathered shards", need.whole);
   return str(text, " = ", describe_bytes(need.total()));

@@ -28,6 +28,7 @@ struct MemoryNeed {
   Bytes gradients = {};
   Bytes moments = {};
   Bytes averages = {};     // of optimizer.ema_decay
+  Bytes reference = {};    // trained parameters as they were at the start, of objective.kind dpo
   Bytes masters = {};      // float32 parameters beside narrower ones, and their gradients
   Bytes whole = {};        // sharded parameters and gradients that are made whole to compute
   Bytes on_host = {};      // the part of the above that host memory keeps for a CUDA device
@@ -36,7 +37,7 @@ struct MemoryNeed {
   [[nodiscard]] std::int64_t count_parameters() const;
   [[nodiscard]] std::int64_t count_trained() const;
   [[nodiscard]] Bytes total() const {
-    return parameters + gradients + moments + averages + masters + whole;
+    return parameters + gradients + moments + averages + reference + masters + whole;
   }
 };
 
@@ -47,7 +48,8 @@ struct MemoryNeed {
 [[nodiscard]] MemoryNeed count_memory(const config::ModelSection& section,
                                       const config::ModelConfig& model,
                                       const model::ModelLayout& layouts,
-                                      const config::OptimizerSection& optimizer = {});
+                                      const config::OptimizerSection& optimizer = {},
+                                      bool keeps_start = false);
 
 /// `parameters 14.0 GiB + gradients 14.0 GiB + moments 28.0 GiB = 56.0 GiB`
 [[nodiscard]] std::string describe_sum(const MemoryNeed& need);

@@ -285,7 +285,8 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   if (config.model.has_adapters())
     session.adapters.shares =
         config::adapter_shares(config.model, model::list_linear_maps(session.model_config));
-  session.optimizer = make_optimizer(config.optimizer, session.model->units());
+  session.optimizer = make_optimizer(config.optimizer, session.model->units(),
+                                     /*keeps_start=*/config.objective.compares_pairs());
   session.identity = identify(session);
   return session;
 }

@@ -6,6 +6,7 @@
 
 #include "config/run/adapter.h"
 #include "config/run/mesh_shape.h"
+#include "config/run/objective.h"
 #include "config/run/read_run_config.h"
 #include "core/machine/cores.h"
 #include "core/text.h"
@@ -78,6 +79,8 @@ void print_start(std::ostream& out, const config::RunConfig& config, const Ranks
   print_line(out, "model", describe_model(need));
   if (config.model.has_adapters())
     print_line(out, "adapter", config::describe_adapter(config.model.adapter));
+  if (config.objective.compares_pairs())
+    print_line(out, "objective", config::describe_objective(config.objective));
   print_line(out, "memory", describe_memory(need, place, ranks.launch.world));
   print_line(out, "device", describe_device(config, ranks));
   print_line(out, "directory", config::run_directory(config));
@@ -90,11 +93,12 @@ void print_data(std::ostream& out, const config::RunConfig& config, std::int64_t
       static_cast<double>(config.run.steps * samples) / static_cast<double>(records);
   std::array<char, 32> shown{};
   std::snprintf(shown.data(), shown.size(), epochs < 10 ? "%.1f" : "%.0f", epochs);
-  print_line(
-      out, "data",
-      str(describe_count(records), " training records, ", describe_count(held_out), " held out; ",
-          describe_count((records + samples - 1) / samples), " steps an epoch, ",
-          describe_count(config.run.steps), " steps are ", shown.data(), " epochs"));
+  print_line(out, "data",
+             str(describe_count(records),
+                 config.objective.compares_pairs() ? " training pairs, " : " training records, ",
+                 describe_count(held_out), " held out; ",
+                 describe_count((records + samples - 1) / samples), " steps an epoch, ",
+                 describe_count(config.run.steps), " steps are ", shown.data(), " epochs"));
 }
 
 std::string describe_shortage(const MemoryNeed& need, const MemoryPlace& place) {

@@ -7,7 +7,6 @@
 #include "core/error.h"
 #include "mesh/exchange_bytes.h"
 #include "train/balance/predict_load.h"
-#include "train/executor/collate.h"
 
 namespace tributary::train {
 namespace {
@@ -210,6 +209,18 @@ RoundPart read_round(const Session& session, int source, const HeldOutRound& rou
   };
   std::erase_if(part.questions, [&](const Question& question) { return !is_own(question); });
   return part;
+}
+
+Microbatch collate_round(const Session& session, const RoundPart& part) {
+  std::vector<const data::EncodedSample*> samples;
+  for (const Question& question : part.questions) samples.push_back(&question.held_out.sample);
+  Microbatch microbatch =
+      samples.empty()
+          ? idle_microbatch()
+          : collate(samples, session.model_config, session.config.model.mrope, session.device,
+                    rows_taken_inline(session.model->layout(), session.lanes));
+  microbatch.batch.encode_apart = encode_apart(*session.model, session.lanes, part.media);
+  return microbatch;
 }
 
 std::vector<std::vector<data::Picture>> collect_pictures(const mesh::Group& world,

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "train/executor/collate.h"
 #include "train/executor/encode_apart.h"
 #include "train/start/session.h"
 
@@ -53,6 +54,10 @@ struct RoundPart {
 ///
 /// collective: over all ranks
 [[nodiscard]] RoundPart read_round(const Session& session, int source, const HeldOutRound& round);
+
+/// The samples of this rank's replica as one batch with their targets; an idle one without samples.
+/// Session and part must outlive it.
+[[nodiscard]] Microbatch collate_round(const Session& session, const RoundPart& part);
 
 /// A question whose pictures are kept.
 struct KeptQuestion {

@@ -8,10 +8,11 @@
 #include "core/error.h"
 #include "data/text/chat_template.h"
 #include "model/generate.h"
-#include "train/executor/collate.h"
 #include "train/executor/gradients.h"
+#include "train/executor/token_loss.h"
 #include "train/validation/held_out_rounds.h"
 #include "train/validation/score/answer_scores.h"
+#include "train/validation/score_pairs.h"
 
 namespace tributary::train {
 namespace {
@@ -206,15 +207,7 @@ class PictureBudget {
 /// Adds the losses. A replica without questions runs an idle batch, to gather parameters with the
 /// others.
 void add_losses(const Session& session, const RoundPart& part, std::vector<SourceLoss>& by_source) {
-  const std::vector<Question>& questions = part.questions;
-  std::vector<const data::EncodedSample*> samples;
-  for (const Question& question : questions) samples.push_back(&question.held_out.sample);
-  Microbatch microbatch =
-      samples.empty()
-          ? idle_microbatch()
-          : collate(samples, session.model_config, session.config.model.mrope, session.device,
-                    rows_taken_inline(session.model->layout(), session.lanes));
-  microbatch.batch.encode_apart = encode_apart(*session.model, session.lanes, part.media);
+  const Microbatch microbatch = collate_round(session, part);
   const at::Tensor hidden = session.model->forward(microbatch.batch);
   if (!session.model->layout().holds_head()) return;
   const model::LossSum loss =
@@ -299,10 +292,14 @@ void score_round(const Session& session, const ValidationOptions& options, int s
 ValidationResult validate(const Session& session, const ValidationOptions& options) {
   const at::NoGradGuard no_grad;
   const parallel::Layout& layout = session.model->layout();
+  const bool compares_pairs = session.config.objective.compares_pairs();
   ValidationResult result;
   result.loss.resize(session.sources.size());
   result.metrics = session.config.validation.metrics;
-  result.max_new_tokens = find_max_new_tokens(session, options);
+  if (compares_pairs)
+    result.pairs.resize(session.sources.size());
+  else
+    result.max_new_tokens = find_max_new_tokens(session, options);
   PictureBudget budget(options, session.sources.size());
   const int sources = static_cast<int>(session.sources.size());
   for (int source = 0; source < sources && !result.stopped; ++source) {
@@ -312,12 +309,16 @@ ValidationResult validate(const Session& session, const ValidationOptions& optio
                                                  session.config.batch.capacity_tokens.count)) {
       result.stopped = options.should_stop && options.should_stop();
       if (result.stopped) break;
-      score_round(session, options, source, round, budget, result);
+      if (compares_pairs)
+        score_pairs(session, read_round(session, source, round), result.loss, result.pairs);
+      else
+        score_round(session, options, source, round, budget, result);
     }
-    result.refused += samples - result.count(source);
+    result.refused += samples;
   }
   add_over_ranks(session.mesh->world(), session.mesh->leads_stage() && layout.holds_head(),
-                 result.loss);
+                 result.loss, result.pairs);
+  result.refused -= result.count();
   return result;
 }
 

@@ -17,9 +17,27 @@ double share(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
+std::string describe_pairs(const ValidationResult& result) {
+  const PairSums all = result.sum_pairs();
+  std::array<char, 100> line{};
+  std::snprintf(line.data(), line.size(), "loss %.4f, accuracy %.1f %% of %lld pairs, margin %.3f",
+                result.mean_loss(), 100 * all.accuracy(), static_cast<long long>(all.pairs),
+                all.margin());
+  return str(line.data(),
+             result.refused > 0 ? str("; ", result.refused, " bad ones left out") : "");
+}
+
 }  // namespace
 
+PairSums ValidationResult::sum_pairs(int source) const {
+  PairSums all;
+  for (std::size_t i = 0; i < pairs.size(); ++i)
+    if (source < 0 || static_cast<std::size_t>(source) == i) all += pairs[i];
+  return all;
+}
+
 std::int64_t ValidationResult::count(int source) const {
+  if (!pairs.empty()) return sum_pairs(source).pairs;
   return std::count_if(predictions.begin(), predictions.end(),
                        [&](const Prediction& p) { return source < 0 || p.source == source; });
 }
@@ -35,6 +53,7 @@ double ValidationResult::mean_loss() const {
 }
 
 double ValidationResult::accuracy(int source) const {
+  if (!pairs.empty()) return sum_pairs(source).accuracy();
   const auto right = std::count_if(
       predictions.begin(), predictions.end(),
       [&](const Prediction& p) { return (source < 0 || p.source == source) && p.correct(); });
@@ -115,11 +134,13 @@ Json to_json(const ValidationResult& result, std::int64_t step,
     line["samples"][sources[i]] = result.count(source);
   }
   if (!result.metrics.empty()) line["scores"] = scores_json(result, sources);
+  if (!result.pairs.empty()) add_pairs(result.sum_pairs(), line);
   return line;
 }
 
 std::string describe(const ValidationResult& result) {
-  if (result.predictions.empty())
+  if (result.count() > 0 && !result.pairs.empty()) return describe_pairs(result);
+  if (result.count() == 0)
     return result.refused == 0
                ? "no sample is held out, so no accuracy is measured"
                : str("none of ", result.refused, " held-out samples could be used: all are bad");
@@ -162,7 +183,8 @@ std::string draw_table(const ValidationResult& result, const std::vector<std::st
     }
     table += "\n";
   };
-  table += std::string("source") + std::string(width - 4, ' ') + "samples  exact match" +
+  table += std::string("source") + std::string(width - 4, ' ') +
+           (result.pairs.empty() ? "samples  exact match" : "  pairs     accuracy") +
            (blind ? "  without pixels" : "");
   for (const std::string& metric : result.metrics)
     table += str("  ", std::string(kScoreWidth - metric.size(), ' '), metric);

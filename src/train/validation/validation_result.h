@@ -40,17 +40,21 @@ struct ValidationResult {
   std::vector<SourceLoss> loss;      // by source
   std::vector<std::string> metrics;  // names of config::kAnswerScores
   std::vector<Prediction> predictions;
+  std::vector<PairSums> pairs;      // by source, where pairs are compared in place of answers
   std::int64_t refused = 0;         // held-out records that could not be used
   std::int64_t max_new_tokens = 0;  // of an answer
   bool stopped = false;             // should_stop said so: not all samples were scored
 
-  /// Predictions of one source.
-  [[nodiscard]] std::int64_t count(int source) const;
+  /// Predictions or pairs of one source or (-1) of all.
+  [[nodiscard]] std::int64_t count(int source = -1) const;
+  /// Pairs of one source or (-1) of all.
+  [[nodiscard]] PairSums sum_pairs(int source = -1) const;
   /// Answers that were cut.
   [[nodiscard]] std::int64_t count_cut() const;
-  /// Mean over all target tokens; NaN without samples.
+  /// Mean over all target tokens or pairs; NaN without samples.
   [[nodiscard]] double mean_loss() const;
-  /// Share of right answers, of one source or (-1) of all; NaN without samples.
+  /// Share of right answers, or of pairs whose chosen answer is preferred, of one source or (-1) of
+  /// all; NaN without samples.
   [[nodiscard]] double accuracy(int source = -1) const;
   [[nodiscard]] double blind_accuracy(int source = -1) const;
   /// Mean of the score of that place in `metrics`, of one source or (-1) of all; NaN without

@@ -109,6 +109,7 @@ std::string Cell::name() const {
   if (balance == config::Balance::kLpt) text += " lpt";
   if (balance == config::Balance::kLpt2d) text += " lpt_2d";
   if (microbatches > 0) text += str(" level:", microbatches);
+  if (compares_pairs) text += " pairs";
   if (prefetch != 1) text += str(" prefetch:", prefetch);
   return text;
 }

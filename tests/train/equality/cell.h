@@ -41,6 +41,7 @@ struct Cell {
   bool ties_head = false;                 // also of Qwen2.5-VL
   config::Balance balance = config::Balance::kNone;
   std::int64_t microbatches = 0;  // of each replica, packed level; 0: packing finds their number
+  bool compares_pairs = false;    // samples are pairs of answers (DPO)
   int steps = 20;
 
   [[nodiscard]] std::int64_t world() const {

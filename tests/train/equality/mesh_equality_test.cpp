@@ -62,6 +62,51 @@ TEST(ManyRanks, TrainAdaptersLikeOne) {
   expect_equal({.shape = {.dp_shard = 2}, .adapter = lora, .steps = 4});
   expect_equal({.shape = {.dp_shard = 2, .tp = 2}, .adapter = dora, .steps = 4});
 }
+TEST(ManyRanks, ComparePairsLikeOne) {
+  const config::AdapterSection lora{.kind = config::AdapterKind::kLora, .rank = 3};
+  for (const config::MeshShape& shape : {config::MeshShape{.dp_shard = 2},
+                                         {.tp = 2},
+                                         {.cp = 2},
+                                         {.ulysses = 2},
+                                         {.dp_shard = 2, .tp = 2}})
+    expect_equal({.shape = shape, .samples = 7, .compares_pairs = true, .steps = 3});
+  expect_equal({.shape = {.cp = 2},
+                .sees = false,
+                .samples = 1,
+                .chunks_head = true,
+                .compares_pairs = true,
+                .steps = 3});
+  expect_equal({.shape = {.dp_shard = 2}, .adapter = lora, .compares_pairs = true, .steps = 3});
+  expect_equal({.shape = {.dp_shard = 2},
+                .samples = 9,
+                .balance = config::Balance::kLpt2d,
+                .compares_pairs = true,
+                .steps = 3});
+}
+TEST(ManyRanks, ComparePairsInAPipelineLikeOne) {
+  using Order = config::PipelineOrder;
+  for (const Order order : {Order::k1f1b, Order::kInterleaved, Order::kZbV})
+    expect_equal({.shape = {.pp = 2},
+                  .order = order,
+                  .virtual_stages = order == Order::kInterleaved ? 2 : 1,
+                  .layers = 4,
+                  .samples = 12,
+                  .compares_pairs = true,
+                  .steps = 3});
+  expect_equal({.shape = {.dp_shard = 2},
+                .vision = config::MeshShape{.dp_shard = 2},
+                .samples = 9,
+                .compares_pairs = true,
+                .steps = 3});
+  expect_equal({.shape = {.pp = 2},
+                .vision = config::MeshShape{.dp_shard = 2},
+                .vision_passes = 2,
+                .layers = 4,
+                .samples = 9,
+                .compares_pairs = true,
+                .steps = 3});
+}
+
 TEST(ManyRanks, TrainLikeOneWhenBalanced) {
   using config::Balance;
   expect_equal({.shape = {.dp_shard = 2}, .samples = 9, .balance = Balance::kLpt2d});

@@ -1,6 +1,7 @@
 #include "tests/train/equality/trainee.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <ATen/ATen.h>
 
@@ -188,6 +189,17 @@ data::EncodedSample make_sample(const config::ModelConfig& model, int step, std:
   return sample;
 }
 
+/// Two samples as the answers of a pair.
+data::EncodedSample make_pair(const config::ModelConfig& model, int step, std::int64_t index) {
+  data::EncodedSample pair = make_sample(model, step, 2 * index);
+  data::EncodedSample rejected = make_sample(model, step, 2 * index + 1);
+  pair.rejected = std::ssize(rejected.tokens);
+  std::ranges::copy(rejected.tokens, std::back_inserter(pair.tokens));
+  std::ranges::copy(rejected.targets, std::back_inserter(pair.targets));
+  std::ranges::move(rejected.items, std::back_inserter(pair.items));
+  return pair;
+}
+
 void place_modules(const Cell& cell, config::ParallelSection& parallel) {
   parallel.schedule = cell.order;
   parallel.virtual_stages = cell.virtual_stages;
@@ -268,6 +280,8 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   config_.optimizer.groups = {{.match = "*_proj.weight", .learning_rate_scale = 0.5},
                               {.match = "*norm*", .learning_rate_scale = 2}};
   config_.run.steps = cell.steps;
+  if (cell.compares_pairs)
+    config_.objective = {.kind = config::ObjectiveKind::kDpo, .beta = 0.3, .sft_weight = 0.2};
   config_.model.recompute = cell.recompute;
   config_.parallel.prefetch = cell.prefetch;
   config_.parallel.ulysses_async = cell.ulysses_async;
@@ -281,7 +295,7 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   model_config.backbone.layers = cell.layers;
   model_config.backbone.tied_head = model_config.backbone.tied_head || cell.ties_head;
   config_.batch = {.global_samples = cell.samples,
-                   .capacity_tokens = Tokens{60},
+                   .capacity_tokens = Tokens{cell.compares_pairs ? 120 : 60},
                    .packing = cell.microbatches > 0 ? config::Packing::kLevel
                                                     : config::Packing::kBestFitDecreasing,
                    .microbatches = cell.microbatches,
@@ -303,14 +317,15 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
         parameter->initializer = {.kind = parallel::Initializer::Kind::kNormal, .deviation = 0.3};
   model::initialize(*model_, seed);
   model_->set_recompute(cell.recompute, cell.offload);
-  optimizer_ = make_optimizer(config_.optimizer, model_->units());
+  optimizer_ = make_optimizer(config_.optimizer, model_->units(), cell.compares_pairs);
 }
 
 double Trainee::differentiate(int step) {
   std::vector<data::EncodedSample> batch;
   std::vector<SampleShape> shapes;
   for (std::int64_t i = 0; i < cell_.samples; ++i) {
-    batch.push_back(make_sample(model_->config(), step, i));
+    batch.push_back(cell_.compares_pairs ? make_pair(model_->config(), step, i)
+                                         : make_sample(model_->config(), step, i));
     shapes.push_back(batch.back().shape());
   }
   const std::int64_t first_id = step * cell_.samples;
@@ -330,10 +345,12 @@ double Trainee::differentiate(int step) {
     samples = std::move(parts.own);
     media.encoded = std::move(parts.encoded);
   }
+  const PairObjective pairs{.section = config_.objective, .reference = optimizer_->reference()};
   BatchResult result =
       accumulate_gradients(*model_, samples, planned.microbatches,
                            {.device = model_->device(),
                             .most_logits = cell_.chunks_head ? 2 * 61 : std::int64_t{1} << 26,
+                            .pairs = cell_.compares_pairs ? &pairs : nullptr,
                             .plan = planned.fingerprint,
                             .lanes = &lanes_,
                             .media = &media});

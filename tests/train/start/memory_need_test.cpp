@@ -160,6 +160,20 @@ TEST(CountMemory, IsThatOfThePlannerForAdapters) {
     }
 }
 
+TEST(CountMemory, AReferenceIsWhatTrainsOnceMore) {
+  config::ModelSection section;
+  section.freeze = {"vision"};
+  const auto count = [&](config::Dtype dtype) {
+    section.dtype = dtype;
+    return count_memory(section, three_billion(), model::ModelLayout(), {.groups = {}},
+                        /*keeps_start=*/true);
+  };
+  const MemoryNeed wide = count(config::Dtype::kFloat32);
+  EXPECT_EQ(wide.reference.count, 4 * wide.count_trained());
+  EXPECT_EQ(wide.total().count, 4 * wide.count_parameters() + 16 * wide.count_trained());
+  EXPECT_EQ(count(config::Dtype::kBfloat16).reference.count, 2 * wide.count_trained());
+}
+
 TEST(CountMemory, OfAFrozenModuleThereAreParametersAlone) {
   config::ModelSection section;
   section.freeze = {"vision", "backbone"};
