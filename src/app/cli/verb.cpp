@@ -236,6 +236,7 @@ std::string described(Fault fault, const std::string& what, const std::exception
 
 /// Shows an error; returns the exit code.
 int fail(std::string_view error, ExitCode code) {
+  std::cout.flush();  // under --json text goes where errors go, and the error is the last line
   show_error(error, exit_with(code));
   return exit_with(code);
 }
