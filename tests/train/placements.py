@@ -119,6 +119,7 @@ class Placements(beside_one_process.BesideOneProcess):
 
     def test_a_colocated_tower_trains_like_one_process(self):
         self.expect_all_like_one(
+            ("alone", 1, placed(COLOCATED, {"passes": 2}), "deep"),
             ("tp-dp", 2, placed(COLOCATED, {"dp_shard": 2}, tp=2)),
             ("cp-dp", 2, placed(COLOCATED, {"dp_replicate": 2}, cp=2)),
             ("passes", 4, placed(COLOCATED, {"passes": 2}, tp=2, pp=2)),

@@ -121,7 +121,10 @@ Ranks join_stage(const config::RunConfig& config, const config::ModelConfig& mod
     ranks.drill = std::make_unique<Drill>(config.drill, ranks.launch);
   bind_to_cores(cores_to_use(config.run, ranks.launch));
   ranks.world = std::make_unique<mesh::World>();
-  if (ranks.launch.world == 1) return ranks;
+  if (ranks.launch.world == 1) {
+    ranks.meshes = open_meshes(ranks.plan, *ranks.world, model_config.backbone.kv_heads);
+    return ranks;
+  }
   const config::ParallelSection& times = config.parallel;
   if (store)  // each stage has keys of its own
     ranks.store = c10::make_intrusive<c10d::PrefixStore>("next", store);
