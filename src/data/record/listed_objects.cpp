@@ -34,8 +34,9 @@ bool is_relative(const Json& objects) {
   const Json* type = find(objects, "bbox_type");
   if (type == nullptr || *type == "real") return false;
   if (*type != "norm1")
-    refuse("bad_field",
-           str("objects.bbox_type = ", escaped(type->dump()), ", expected real or norm1"));
+    refuse("bad_field", str("objects.bbox_type = ",
+                            escaped(type->is_string() ? type->get<std::string>() : type->dump()),
+                            ", expected real or norm1"));
   return true;
 }
 
