@@ -253,6 +253,16 @@ class EachFamily(FamilyCase):
         done = tiny_run.train(self.program, go_on)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLess(self.losses(f"{family}-again")[0], self.losses(f"{family}-run")[0])
+        if family == "qwen2_vl":
+            self.check_tied_head_on_a_stage_of_its_own(go_on, self.losses(f"{family}-again"))
+
+    def check_tied_head_on_a_stage_of_its_own(self, config, alone):
+        run = self.shared / "tied-pp"
+        done = subprocess.run([self.program, "launch", "-n", "2", "--", "train", str(config),
+                               f"run.dir={run}", "parallel.pp=2"],
+                              env=tiny_run.environment(), text=True, capture_output=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertAlmostEqual(self.losses(run.name)[0], alone[0], delta=1e-5 * alone[0])
 
     def workplace_of_export(self, family, exported):
         values = json.loads((self.shared / f"{family}-run.yaml").read_text())

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <ATen/ATen.h>
 
@@ -163,6 +164,7 @@ void load_weights(Model& model, const std::string& directory, const OnProgress& 
 
   Faults faults;
   std::vector<Copy> copies;
+  std::set<std::string> used;  // a tied head on a stage of its own uses the embedding once more
   for (const auto& unit : model.units()) {
     if (unit->is_adapter()) continue;
     for (const auto& parameter : unit->parameters()) {
@@ -179,11 +181,11 @@ void load_weights(Model& model, const std::string& directory, const OnProgress& 
         faults.mis_shaped.push_back(str(parameter->name, " ", stored_name(tensor.dtype)));
       else
         copies.push_back({*unit, *parameter, entry->second});
-      located.erase(entry);
+      used.insert(parameter->name);
     }
   }
   for (const auto& [name, place] : located)
-    faults.unexpected.push_back(escaped(place.tensor->name));
+    if (!used.contains(name)) faults.unexpected.push_back(escaped(place.tensor->name));
   faults.raise_if_any(directory);
   for (const Copy& copy : copies) copy_own_part(copy, on_progress);
   for (const auto& unit : model.units()) unit->discard();
