@@ -11,21 +11,21 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Record read(const std::string& line) {
+Record read_pair(const std::string& line) {
   auto parsed = parse_record(line, "a.json[0]", {.answers = Answers::kPair});
   if (!parsed) throw std::runtime_error(parsed.refusal().code + ": " + parsed.refusal().reason);
   EXPECT_EQ(parsed.value().form, RecordForm::kPreference);
   return std::move(parsed).value().record;
 }
-std::string why_refused(const std::string& line, Answers answers = Answers::kPair) {
+std::string pair_refusal(const std::string& line, Answers answers = Answers::kPair) {
   const auto parsed = parse_record(line, "a.json[0]", {.answers = answers});
   return parsed ? "accepted" : parsed.refusal().code + ": " + parsed.refusal().reason;
 }
 
-Turn user(std::vector<Part> parts) { return {Role::kUser, std::move(parts)}; }
+Turn asked(std::vector<Part> parts) { return {Role::kUser, std::move(parts)}; }
 Turn said(const char* text) { return {Role::kAssistant, {text}}; }
 Turn said_before(const char* text) { return {Role::kAssistant, {text}, /*is_learned=*/false}; }
-const MediaReference kFirst{Modality::kImage, 0};
+const MediaReference kFirstPicture{Modality::kImage, 0};
 
 /// A conversation in the OpenAI form: a question, and what follows it.
 std::string talk(const std::string& rest) {
@@ -45,9 +45,9 @@ TEST(Preference, ReadsAPromptWithTwoAnswers) {
             "rejected":[{"role":"assistant","content":"No"}]})",
                            R"({"conversations":[{"from":"human","value":"Hi"}],
             "chosen":{"from":"gpt","value":"Ho"},"rejected":{"from":"gpt","value":"No"}})"}) {
-    const Record record = read(line);
-    EXPECT_THAT(record.turns, ElementsAre(user({"Hi"}), said("Ho"))) << line;
-    EXPECT_THAT(record.rejected, ElementsAre(user({"Hi"}), said("No"))) << line;
+    const Record record = read_pair(line);
+    EXPECT_THAT(record.turns, ElementsAre(asked({"Hi"}), said("Ho"))) << line;
+    EXPECT_THAT(record.rejected, ElementsAre(asked({"Hi"}), said("No"))) << line;
     EXPECT_TRUE(record.unread_keys.empty()) << line;
   }
 }
@@ -59,15 +59,15 @@ TEST(Preference, FindsThePromptThatTwoConversationsBeginWith) {
       R"({"chosen":)" + open + answer("Ho") + R"(],"rejected":)" + open + answer("No") + "]";
   for (const std::string& rest : {std::string(), std::string(R"(,"prompt":"And?")"),
                                   R"(,"messages":)" + open + answer("Ho") + "]"}) {
-    const Record record = read(pair + rest + "}");
+    const Record record = read_pair(pair + rest + "}");
     EXPECT_THAT(record.turns,
-                ElementsAre(user({"Hi"}), said_before("Yes?"), user({"And?"}), said("Ho")));
+                ElementsAre(asked({"Hi"}), said_before("Yes?"), asked({"And?"}), said("Ho")));
     EXPECT_THAT(record.rejected,
-                ElementsAre(user({"Hi"}), said_before("Yes?"), user({"And?"}), said("No")));
+                ElementsAre(asked({"Hi"}), said_before("Yes?"), asked({"And?"}), said("No")));
   }
-  EXPECT_THAT(why_refused(pair + R"(,"prompt":"Hi"})"),
+  EXPECT_THAT(pair_refusal(pair + R"(,"prompt":"Hi"})"),
               HasSubstr("bad_form: prompt is not the question that chosen and rejected begin"));
-  EXPECT_THAT(why_refused(pair + R"(,"messages":)" + open + "]}"),
+  EXPECT_THAT(pair_refusal(pair + R"(,"messages":)" + open + "]}"),
               HasSubstr("bad_form: messages is neither a prompt nor the same as chosen"));
 }
 
@@ -77,30 +77,30 @@ TEST(Preference, TakesTheLastAnswerOfMessagesAsTheChosenOne) {
        {std::string(R"(,"rejected_response":"No"})"),
         std::string(R"(,"rejected_response":[{"role":"assistant","content":"No"}]})"),
         R"(,"rejected_messages":)" + talk(answer("No")) + "}"}) {
-    const Record record = read(messages + rejected);
-    EXPECT_THAT(record.turns, ElementsAre(user({"Hi"}), said("Ho")));
-    EXPECT_THAT(record.rejected, ElementsAre(user({"Hi"}), said("No")));
+    const Record record = read_pair(messages + rejected);
+    EXPECT_THAT(record.turns, ElementsAre(asked({"Hi"}), said("Ho")));
+    EXPECT_THAT(record.rejected, ElementsAre(asked({"Hi"}), said("No")));
   }
-  EXPECT_THAT(why_refused(R"({"messages":)" + talk("") + R"(,"rejected_response":"No"})"),
+  EXPECT_THAT(pair_refusal(R"({"messages":)" + talk("") + R"(,"rejected_response":"No"})"),
               HasSubstr("no_answer: messages has no answer at its end"));
-  EXPECT_THAT(why_refused(messages + R"(,"rejected_response":"No","prompt":"Hi"})"),
+  EXPECT_THAT(pair_refusal(messages + R"(,"rejected_response":"No","prompt":"Hi"})"),
               HasSubstr("bad_form: both messages and prompt"));
 }
 
 TEST(Preference, GivesBothAnswersTheSamePictures) {
   const Record listed =
-      read(R"({"images":["a.png"],"prompt":[{"role":"user","content":[{"type":"image"},)"
-           R"({"type":"text","text":"Hi"}]}],"chosen":"Ho","rejected":"No"})");
-  EXPECT_THAT(listed.turns, ElementsAre(user({kFirst, "Hi"}), said("Ho")));
-  EXPECT_THAT(listed.rejected, ElementsAre(user({kFirst, "Hi"}), said("No")));
+      read_pair(R"({"images":["a.png"],"prompt":[{"role":"user","content":[{"type":"image"},)"
+                R"({"type":"text","text":"Hi"}]}],"chosen":"Ho","rejected":"No"})");
+  EXPECT_THAT(listed.turns, ElementsAre(asked({kFirstPicture, "Hi"}), said("Ho")));
+  EXPECT_THAT(listed.rejected, ElementsAre(asked({kFirstPicture, "Hi"}), said("No")));
   EXPECT_THAT(listed.images, ElementsAre("a.png"));
   const Record column =
-      read(R"({"image":"a.png","system":"Be brief","history":[["a","b"]],"question":"Hi",)"
-           R"("chosen":"Ho","rejected":"No"})");
-  EXPECT_THAT(column.rejected,
-              ElementsAre(Turn{Role::kSystem, {"Be brief"}, /*is_learned=*/true},
-                          user({kFirst, "a"}), said_before("b"), user({"Hi"}), said("No")));
-  EXPECT_THAT(why_refused(R"({"image":"a.png","prompt":"Hi","chosen":"<image>","rejected":"No"})"),
+      read_pair(R"({"image":"a.png","system":"Be brief","history":[["a","b"]],"question":"Hi",)"
+                R"("chosen":"Ho","rejected":"No"})");
+  EXPECT_THAT(column.rejected, ElementsAre(Turn{Role::kSystem, {"Be brief"}, /*is_learned=*/true},
+                                           asked({kFirstPicture, "a"}), said_before("b"),
+                                           asked({"Hi"}), said("No")));
+  EXPECT_THAT(pair_refusal(R"({"image":"a.png","prompt":"Hi","chosen":"<image>","rejected":"No"})"),
               HasSubstr("placeholder_count"));
 }
 
@@ -124,8 +124,8 @@ TEST(Preference, RefusesWhatItCannotCompare) {
            {R"({"prompt":"Hi","chosen":"Ho","rejected":"No","margin":1,"tools":[1]})",
             "unread_key: record.tools is not read"},
            {R"({"prompt":"Hi","completion":"Ho"})", "no_pair: one answer alone"}})
-    EXPECT_THAT(why_refused(line), HasSubstr(words)) << line;
-  EXPECT_THAT(why_refused(R"({"prompt":"Hi","chosen":"Ho","rejected":"No"})", Answers::kOne),
+    EXPECT_THAT(pair_refusal(line), HasSubstr(words)) << line;
+  EXPECT_THAT(pair_refusal(R"({"prompt":"Hi","chosen":"Ho","rejected":"No"})", Answers::kOne),
               HasSubstr("preferences: a chosen and a rejected answer"));
 }
 

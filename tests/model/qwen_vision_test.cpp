@@ -33,7 +33,7 @@ struct Tower {
   /// Runs tower and merger.
   at::Tensor encode(const at::Tensor& given, std::span<const Grid> grids,
                     Keep keep = Keep::kActivations) {
-    vision.set_keep([keep](std::string_view) { return keep; });
+    vision.set_keep([keep](std::string_view) { return parallel::LayerKeep{keep}; });
     return vision.project(vision.run_tower(/*stage=*/0, given, grids), grids);
   }
 

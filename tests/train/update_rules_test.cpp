@@ -144,8 +144,9 @@ TEST(UpdateRules, MoveAsFarAsAMeasuredStepSays) {
       };
       const at::Tensor moved = measured[0]->shard_value().to(at::kFloat) - before;
       EXPECT_NEAR(squares.parameters.by_module[0] / twice(before), 1, 1e-6);
-      if (dtype == at::kFloat)  // bf16 values are rounded masters, which are what moves
+      if (dtype == at::kFloat) {  // bf16 values are rounded masters, which are what moves
         EXPECT_NEAR(squares.change.by_module[0] / twice(moved), 1, 1e-5);
+      }
     }
   }
 }
