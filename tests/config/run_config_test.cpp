@@ -120,7 +120,7 @@ TEST(ReadRunConfig, FindsAKeyThatStandsInAnotherSection) {
               AllOf(HasSubstr("command line \"run.learning_rat\""),
                     HasSubstr("did you mean optimizer.learning_rate?")));
   EXPECT_THAT(refusal_of(kMinimalRun + "zzzzzzzzzz: 1\n"),
-              HasSubstr("the sections are run model adapter data"));
+              HasSubstr("the sections are run model adapter objective data"));
 }
 
 TEST(ReadRunConfig, InterleavedHasTwoVirtualStagesUnlessSet) {

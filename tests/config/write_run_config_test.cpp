@@ -42,6 +42,21 @@ TEST(DescribeChanges, NamesEachKeyThatHasAnotherValue) {
   EXPECT_EQ(describe_changes(before, more), "data.sources 2 items (was 1)");
 }
 
+/// Leaves out what does not go together with the objective.
+void fit_objective(RunConfig& config) {
+  ObjectiveSection& objective = config.objective;
+  if (!objective.compares_pairs()) {
+    objective = {};
+    return;
+  }
+  if (objective.loss == PairLoss::kIpo) objective.label_smoothing = 0;
+  if (config.data.too_long == TooLong::kTruncate) config.data.too_long = TooLong::kRefuse;
+  config.validation.metrics.clear();
+  config.validation.blind = false;
+  config.validation.max_new_tokens = 0;
+  config.batch.costs.clear();
+}
+
 /// Random values of every key, within its range and the rules between keys.
 RunConfig random_config(std::mt19937_64& random) {
   const auto below = [&](std::uint64_t count) { return random() % count; };
@@ -141,6 +156,7 @@ RunConfig random_config(std::mt19937_64& random) {
   config.data.held_out_fraction = 0.125;
   config.data.min_pixels = std::min(config.data.min_pixels, config.data.max_pixels);
   config.data.max_tokens = std::min(config.data.max_tokens, config.batch.capacity_tokens.count);
+  fit_objective(config);
   return config;
 }
 
