@@ -49,6 +49,9 @@ class ObjectWriter final : public SampleEncoder {
   Result<EncodedSample> encode(const Record& record) const override {
     return with_words(record, [&](const Record& written) { return encoder_->encode(written); });
   }
+  Result<std::vector<Picture>> pictures(const Record& record) const override {
+    return with_words(record, [&](const Record& written) { return encoder_->pictures(written); });
+  }
   Result<HeldOutSample> encode_held_out(const Record& record) const override {
     return with_words(record,
                       [&](const Record& written) { return encoder_->encode_held_out(written); });

@@ -89,6 +89,8 @@ class BatchWithoutTargets : public testing::Test {
     const mesh::Mesh& mesh = meshes.backbone;
     session.mesh = &mesh;
     session.sources = {"lines"};
+    session.tokenizer = std::make_unique<data::Tokenizer>(
+        data::Tokenizer::load(std::string(TRIB_SOURCE_DIR) + "/configs/demo_model/tokenizer.json"));
     const model::ModelLayout layouts = lay_out(config, session.plan, meshes);
     session.lanes = lanes_of_run(session.plan, meshes, config::front_modules(session.model_config));
     session.router =
