@@ -55,13 +55,14 @@ class BesideOneProcess(run_case.RunCase):
             self.expect_norms(line, wanted, grad_norm)
 
     def expect_norms(self, line, wanted, tolerance):
-        """The norms by module. Adam moves parameters whose gradient is rounding by whole steps."""
+        """The norms by module: ten times as far off as the whole, of which a module may be little. Adam
+        moves parameters whose gradient is rounding by whole steps."""
         self.assertEqual({kind: list(norms) for kind, norms in line["norms"].items()},
                          {kind: list(norms) for kind, norms in wanted["norms"].items()})
         for kind, norms in wanted["norms"].items():
             for module, norm in norms.items():
                 self.assertAlmostEqual(line["norms"][kind][module], norm,
-                                       delta=(50 if kind == "update" else 1) * tolerance * norm,
+                                       delta=(50 if kind == "update" else 10) * tolerance * norm,
                                        msg=f"step {line['step']} {kind} {module}")
 
     def expect_held_out(self, run, one=None, loss=1e-4):
