@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <mutex>
+#include <poll.h>
+#include <unistd.h>
 
 #include "core/text.h"
 
@@ -19,5 +21,10 @@ void write_line(std::string_view prefix, std::string_view text) {
 
 void log_note(std::string_view text) { write_line("", text); }
 void log_warning(std::string_view text) { write_line("warning: ", text); }
+
+bool log_takes_a_line(double seconds) {
+  pollfd ready{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&ready, 1, static_cast<int>(seconds * 1e3)) != 0;
+}
 
 }  // namespace tributary

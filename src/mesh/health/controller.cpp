@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMostStrangers = 64;  // connections that have not said hello; others queue
 constexpr double kHelloSeconds = 5;
+constexpr std::size_t kMostHello = 4 << 10;  // bytes
 
 struct Stranger {
   LineSocket socket;
@@ -134,7 +135,7 @@ class Controller final : public Link {
 
   /// Makes a connection that of a rank by its first line, or closes it.
   void hear(Stranger& stranger, double now) {
-    const std::vector<std::string> lines = stranger.socket.exchange();
+    const std::vector<std::string> lines = stranger.socket.exchange(kMostHello);
     if (lines.empty()) {
       if (now - stranger.since > kHelloSeconds) refuse(stranger, "said nothing");
       return;
@@ -156,7 +157,7 @@ class Controller final : public Link {
   void refuse(Stranger& stranger, const std::string& found) {
     stranger.is_done = true;
     constexpr int kMostNotes = 5;
-    if (++refused_ <= kMostNotes)
+    if (++refused_ <= kMostNotes && log_takes_a_line(0))
       log_warning(str("mesh: connection to the heartbeats closed; found: a peer that ", found));
   }
 

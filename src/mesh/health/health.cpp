@@ -203,7 +203,7 @@ class Health::Watch {
   [[noreturn]] void print_and_exit(const Failure& cause) const {
     const std::string text = str("[rank ", rank_, " step ", clock_.beat().step, "] ", cause.text);
     write_error_file(text);
-    log_note(text);
+    if (log_takes_a_line(kHangUpSeconds)) log_note(text);
     // Destructors would wait for collectives that never end.
     _exit(static_cast<int>(cause.code));
   }

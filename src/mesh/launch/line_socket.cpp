@@ -20,8 +20,6 @@ namespace {
 
 constexpr std::size_t kMostUnsent = 64 << 10;  // bytes
 constexpr std::size_t kMostLine = 8 << 10;     // bytes
-constexpr std::size_t kMostRead = 64 << 10;    // bytes at once: a peer that sends without end must
-                                               // not keep this thread
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -70,22 +68,24 @@ void LineSocket::finish_sending() {
   if (!is_closed()) shutdown(socket_.get(), SHUT_WR);
 }
 
-std::vector<std::string> LineSocket::exchange() {
+std::vector<std::string> LineSocket::exchange(std::size_t most_bytes) {
   std::vector<std::string> lines;
   std::string reason;
   std::array<char, 4096> block;
   std::size_t taken = 0;
-  while (!is_closed() && reason.empty() && taken < kMostRead) {
+  while (!is_closed() && reason.empty() && taken < most_bytes) {
     const ssize_t count = recv(socket_.get(), block.data(), block.size(), 0);
     if (count < 0 && would_block()) break;
     if (count < 0) reason = std::strerror(errno);
     if (count == 0) reason = "connection closed";
     if (count > 0) unread_.append(block.data(), static_cast<std::size_t>(count));
     taken += static_cast<std::size_t>(std::max<ssize_t>(count, 0));
-    for (std::size_t end = unread_.find('\n'); end != std::string::npos; end = unread_.find('\n')) {
-      lines.push_back(unread_.substr(0, end));
-      unread_.erase(0, end + 1);
+    std::size_t begin = 0;
+    for (std::size_t end = 0; (end = unread_.find('\n', begin)) != std::string::npos;) {
+      lines.push_back(unread_.substr(begin, end - begin));
+      begin = end + 1;
     }
+    unread_.erase(0, begin);
     if (unread_.size() > kMostLine) reason = "line is longer than the limit of 8 KiB";
   }
   // Closed only now, so that lines sent before the end are still delivered.

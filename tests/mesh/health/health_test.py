@@ -7,6 +7,7 @@ can wait seconds for its turn. What was measured is printed.
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -271,7 +272,7 @@ class Strangers(unittest.TestCase):
             ports = self.ports_of(job.ranks[0])
             self.assertEqual(len(ports), 2, ports)
             before = self.memory_of(job.ranks[0])
-            threads = [threading.Thread(target=self.molest, args=(port, 6)) for port in ports]
+            threads = [threading.Thread(target=self.molest, args=(port, 7)) for port in ports]
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -281,6 +282,11 @@ class Strangers(unittest.TestCase):
             grown = self.memory_of(job.ranks[0]) - before
             print(f"strangers: memory of rank 0 has grown by {grown:.1f} MiB")
             self.assertLess(grown, 64)
+            # The store has told of every stranger by now: nobody reads it, and the pipe is full.
+            with open(f"/proc/{job.ranks[0].pid}/fd/2", "wb") as errors:
+                self.assertFalse(select.select([], [errors], [], 0)[1], "it takes more")
+            job.ranks[1].kill()
+            self.assertEqual(job.ranks[0].wait(timeout=LATE), PEER_LOST)
 
 
 class Start(unittest.TestCase):
