@@ -71,7 +71,7 @@ std::int64_t Model::input_width(int /*stage*/) const { return config_.backbone.w
 at::Tensor Model::forward(const PackedBatch& batch) {
   const Features features = features_of(batch, /*tokens_are_whole=*/false);
   return parallel::run_stages(
-      layout(), /*input=*/{}, [&](int stage) { return empty_input(stage, batch); },
+      layout(), [&](int stage) { return empty_input(stage, batch); },
       [&](int stage, const at::Tensor& hidden) {
         return run_stage(stage, batch, {.hidden = hidden, .features = features});
       });
@@ -102,7 +102,7 @@ at::Tensor Model::prefill(const PackedBatch& batch, KvCache& cache) {
               config_.backbone.layers);
   const Features features = features_of(batch, /*tokens_are_whole=*/true);
   return parallel::run_stages(
-      layout(), /*input=*/{}, [&](int stage) { return empty_input(stage, batch); },
+      layout(), [&](int stage) { return empty_input(stage, batch); },
       [&](int stage, const at::Tensor& hidden) {
         return prefill_stage(stage, batch, {.hidden = hidden, .features = features}, cache);
       });
@@ -112,8 +112,7 @@ at::Tensor Model::decode(const at::Tensor& token_ids, KvCache& cache) {
   const at::NoGradGuard no_grad;
   cache.advance();
   return parallel::run_stages(
-      layout(), /*input=*/{},
-      [&](int) { return empty_rows(*this, token_ids.size(0), config_.backbone.width); },
+      layout(), [&](int) { return empty_rows(*this, token_ids.size(0), config_.backbone.width); },
       [&](int stage, const at::Tensor& input) {
         return decode_stage(stage, token_ids, input, cache);
       });

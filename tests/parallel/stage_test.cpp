@@ -85,7 +85,7 @@ TEST(Stages, PassThroughAllOfThemInOrder) {
   mesh::run_ranks({.pp = 2}, [](const mesh::Mesh& mesh) {
     const Layout layout = v_shaped(mesh);
     const at::Tensor result = run_stages(
-        layout, /*input=*/{}, [](int) { return at::empty({3}); },
+        layout, [](int) { return at::empty({3}); },
         [](int stage, const at::Tensor& input) {
           EXPECT_EQ(input.defined(), stage > 0);
           const at::Tensor from = stage == 0 ? at::ones({3}) : input;

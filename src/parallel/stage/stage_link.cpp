@@ -33,8 +33,7 @@ mesh::Pending receive(const Layout& layout, const StageMessage& message, const a
       .receive(values, layout.holder(message.from), tag_of(layout, message));
 }
 
-at::Tensor run_stages(const Layout& layout, const at::Tensor& input,
-                      const std::function<at::Tensor(int stage)>& empty_input,
+at::Tensor run_stages(const Layout& layout, const std::function<at::Tensor(int stage)>& empty_input,
                       const RunStage& run) {
   at::Tensor hidden;
   for (int stage = 0; stage < layout.virtual_stages(); ++stage) {
@@ -42,9 +41,7 @@ at::Tensor run_stages(const Layout& layout, const at::Tensor& input,
       hidden = at::Tensor();
       continue;
     }
-    if (stage == 0) {
-      hidden = input;
-    } else if (!layout.holds(stage - 1)) {
+    if (stage > 0 && !layout.holds(stage - 1)) {
       hidden = empty_input(stage);
       receive(layout, {.from = stage - 1, .to = stage}, hidden).wait();
     }

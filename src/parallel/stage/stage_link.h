@@ -30,11 +30,13 @@ struct StageMessage {
 /// Runs the virtual stages of a module, one after the other. Each rank runs those that it holds, on
 /// what the stage before has passed on; a rank outside of the mesh runs none.
 ///
-/// `run` gets the virtual stage and its input, for the first one `input`; `empty_input` makes
-/// memory for the input of a later one. shape: returns what the last stage returns, on the ranks
-/// that hold it, else undefined collective: messages between neighbours; all ranks of a replica
+/// `run` gets the virtual stage and its input, undefined for the first one; `empty_input` makes
+/// memory for the input of a later one.
+///
+/// shape:      returns what the last stage returns, on the ranks that hold it, else undefined
+/// collective: messages between neighbours; all ranks of a replica
 using RunStage = std::function<at::Tensor(int virtual_stage, const at::Tensor& input)>;
-[[nodiscard]] at::Tensor run_stages(const Layout& layout, const at::Tensor& input,
+[[nodiscard]] at::Tensor run_stages(const Layout& layout,
                                     const std::function<at::Tensor(int stage)>& empty_input,
                                     const RunStage& run);
 

@@ -13,7 +13,7 @@ namespace {
 at::Tensor encode(model::Model& model, const std::string& encoder,
                   const model::EncoderInput& media) {
   return parallel::run_stages(
-      model.encoder_layouts().at(encoder), /*input=*/{},
+      model.encoder_layouts().at(encoder),
       [&](int stage) { return model.empty_encoder_input(encoder, stage, media); },
       [&](int stage, const at::Tensor& input) {
         return model.run_encoder_stage(encoder, stage, media, input);
