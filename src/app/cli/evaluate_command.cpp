@@ -37,10 +37,7 @@ void check_metrics(const std::vector<std::string>& metrics) {
 
 /// The metrics with the files that were written.
 Json answer_of(const EvaluateOptions& options) {
-  constexpr std::uint64_t kMostBytes = 1 << 20;
-  Json answer = parse_json(
-      read_given_file(options.summary, kMostBytes, {.what = "app: metrics cannot be read"}),
-      options.summary);
+  Json answer = read_given_json(options.summary, {.what = "app: metrics cannot be read"});
   answer["answers"] = options.output;
   answer["metrics"] = options.summary;
   return answer;

@@ -35,12 +35,10 @@ std::string generate_words(const std::string& directory, const RunRecord& run) {
 
 /// What a run left: the report that was drawn, and its summary where it has one.
 Json describe_run(const std::string& directory) {
-  constexpr std::uint64_t kMostBytes = 1 << 20;
   Json run{{"directory", directory}, {"report", directory + "/report.html"}};
   const std::string summary = directory + "/summary.json";
   if (std::filesystem::exists(summary))
-    run["summary"] = parse_json(
-        read_given_file(summary, kMostBytes, {.what = "app: summary cannot be read"}), summary);
+    run["summary"] = read_given_json(summary, {.what = "app: summary cannot be read"});
   return run;
 }
 

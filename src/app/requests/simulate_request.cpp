@@ -55,12 +55,9 @@ Document find_model(const SimulateOptions& options, const config::Plan& plan) {
 
 /// The number of compute threads of each rank of a run, from its environment.json.
 std::int64_t threads_of_run(const std::string& run) {
-  constexpr std::uint64_t kMostBytes = 1 << 20;
   const std::string path = run + "/environment.json";
-  const Json environment = parse_json(read_given_file(path, kMostBytes,
-                                                      {.what = "app: run does not say its threads",
-                                                       .expected = "environment.json"}),
-                                      path);
+  const Json environment = read_given_json(
+      path, {.what = "app: run does not say its threads", .expected = "environment.json"});
   const bool is_there = environment.is_object() && environment.contains("threads") &&
                         environment["threads"].is_number_unsigned();
   TRIB_REQUIRE(is_there, .what = "app: run does not say its threads", .where = path,

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -118,6 +119,12 @@ std::string read_given_file(const std::string& path, std::uint64_t max_bytes, Er
     if (got == 0) break;
   }
   return text;
+}
+
+Json read_given_json(const std::string& path, ErrorParts parts, JsonLimits limits,
+                     std::source_location raised_at) {
+  return parse_json(read_given_file(path, limits.max_bytes, std::move(parts), raised_at), path,
+                    limits);
 }
 
 void write_given_file(const std::string& path, std::string_view text, ErrorParts parts,

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/json.h"
 
 namespace tributary {
 
@@ -19,6 +20,13 @@ inline constexpr std::uint64_t kAnySize = std::uint64_t{1} << 62;
 ///         `parts`, and fills in where, found and, if it is empty, fix
 [[nodiscard]] std::string read_given_file(
     const std::string& path, std::uint64_t max_bytes, ErrorParts parts,
+    std::source_location raised_at = std::source_location::current());
+
+/// Reads a JSON file that a person named.
+///
+/// errors: those of read_given_file with `parts`, and of parse_json
+[[nodiscard]] Json read_given_json(
+    const std::string& path, ErrorParts parts, JsonLimits limits = {},
     std::source_location raised_at = std::source_location::current());
 
 /// Writes a file that a person named: a reader sees the old or the new content. A device, a pipe

@@ -21,9 +21,7 @@ class Settings {
  public:
   explicit Settings(std::string path) : path_(std::move(path)) {
     if (!std::filesystem::exists(path_)) return;
-    json_ = parse_json(read_given_file(path_, JsonLimits().max_bytes,
-                                       {.what = "data: cannot read the image processor's file"}),
-                       path_);
+    json_ = read_given_json(path_, {.what = "data: cannot read the image processor's file"});
     TRIB_REQUIRE(json_.is_object(), .what = "data: image processor's file is no JSON object",
                  .where = path_, .found = json_.type_name());
   }

@@ -15,9 +15,7 @@ SoundConfig read_sound_config(const std::string& directory, const config::AudioC
   const std::string path = directory + "/preprocessor_config.json";
   if (!std::filesystem::exists(path)) return config;
   const Json json =
-      parse_json(read_given_file(path, JsonLimits().max_bytes,
-                                 {.what = "data: cannot read the feature extractor's file"}),
-                 path);
+      read_given_json(path, {.what = "data: cannot read the feature extractor's file"});
   const auto whole = [&](const char* key, std::int64_t standard) {
     const auto found = json.is_object() ? json.find(key) : json.end();
     if (!json.is_object() || found == json.end() || found->is_null()) return standard;

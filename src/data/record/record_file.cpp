@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostStateBytes = std::size_t{16} << 20;
 constexpr std::size_t kBeginningBytes = 512;  // a tar archive is known by its 257th byte
 
 /// The kinds of files that are taken from a directory, by the ends of their names.
@@ -84,9 +83,7 @@ std::unique_ptr<RecordFile> open_saved(const std::string& path) {
   const fs::path state = fs::path(path) / "state.json";
   if (!fs::exists(state, failure)) return nullptr;
   const std::string where = state.string();
-  const Json json = parse_json(
-      read_given_file(where, kMostStateBytes, {.what = "data: state of a data set cannot be read"}),
-      where);
+  const Json json = read_given_json(where, {.what = "data: state of a data set cannot be read"});
   std::vector<std::string> paths;
   try {
     for (const Json& file : json.at("_data_files"))
