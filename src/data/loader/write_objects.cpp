@@ -1,6 +1,8 @@
 #include "data/loader/write_objects.h"
 
+#include <array>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "core/text.h"
@@ -64,65 +66,82 @@ class ObjectWriter final : public SampleEncoder {
   template <class Use>
   std::invoke_result_t<Use, const Record&> with_words(const Record& record, const Use& use) const {
     if (record.object_names.empty() && record.boxes.empty()) return use(record);
+    const Result<std::vector<std::string>> boxes = write_boxes(record);
+    if (!boxes) return boxes.refusal();
     Record written = record;
     for (std::vector<Turn>* turns : {&written.turns, &written.rejected})
-      if (const auto refusal = write(record, *turns)) return *refusal;
+      for (Turn& turn : *turns) write(record, boxes.value(), turn);
     return use(written);
   }
 
-  std::optional<Refusal> write(const Record& record, std::vector<Turn>& turns) const {
-    for (Turn& turn : turns) {
-      std::vector<Part> parts;
-      for (Part& part : turn.parts) {
-        const auto* object = std::get_if<ObjectReference>(&part);
-        if (object == nullptr) {
-          parts.push_back(std::move(part));
-        } else if (const auto refusal = write(record, *object, parts)) {
-          return *refusal;
-        }
+  void write(const Record& record, const std::vector<std::string>& boxes, Turn& turn) const {
+    std::vector<Part> parts;
+    for (Part& part : turn.parts) {
+      const auto* object = std::get_if<ObjectReference>(&part);
+      if (object == nullptr) {
+        parts.push_back(std::move(part));
+        continue;
       }
-      turn.parts = std::move(parts);
+      const auto index = static_cast<std::size_t>(object->index);
+      if (object->kind == ObjectReference::Kind::kName)
+        add_words(form_.before_name, record.object_names[index], form_.after_name, parts);
+      else
+        add_words(form_.before_box, boxes[index], form_.after_box, parts);
     }
-    return std::nullopt;
+    turn.parts = std::move(parts);
   }
 
-  std::optional<Refusal> write(const Record& record, const ObjectReference& object,
-                               std::vector<Part>& parts) const {
-    const auto index = static_cast<std::size_t>(object.index);
-    if (object.kind == ObjectReference::Kind::kName) {
-      add_words(form_.before_name, record.object_names[index], form_.after_name, parts);
-      return std::nullopt;
-    }
-    const Result<std::vector<std::int64_t>> corners = scale(record, index);
-    if (!corners) return corners.refusal();
-    add_words(form_.before_box, join(corners.value(), form_), form_.after_box, parts);
-    return std::nullopt;
-  }
-
-  /// The corners of a box as the family counts them.
-  Result<std::vector<std::int64_t>> scale(const Record& record, std::size_t index) const {
-    if (!pictures_)
+  /// The coordinates of all boxes as the family writes them. Each image is measured once.
+  Result<std::vector<std::string>> write_boxes(const Record& record) const {
+    if (!pictures_ && !record.boxes.empty())
       return Refusal{"no_vision", str(record.boxes.size(), " boxes, and the model sees no images")};
-    const Box& box = record.boxes[index];
-    const Result<PictureSize> size = measure_picture(record, record.images[box.image]);
+    std::map<std::size_t, Sides> sides;  // by image
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < record.boxes.size(); ++i) {
+      const std::size_t image = record.boxes[i].image;
+      if (!sides.contains(image)) {
+        const Result<Sides> measured = measure(record, image);
+        if (!measured) return measured.refusal();
+        sides[image] = measured.value();
+      }
+      const auto corners = scale(record.boxes[i], sides[image], str("objects.bbox[", i, "]"));
+      if (!corners) return corners.refusal();
+      texts.push_back(join(corners.value(), form_));
+    }
+    return texts;
+  }
+
+  /// Width and height of an image.
+  struct Sides {
+    std::array<double, 2> given = {};  // in its file
+    std::array<double, 2> seen = {};   // as the model sees it
+  };
+
+  Result<Sides> measure(const Record& record, std::size_t image) const {
+    const Result<PictureSize> size = measure_picture(record, record.images[image]);
     if (!size) return size.refusal();
     const Result<Grid> grid =
         grid_of_image(size.value(), *pictures_, company_of(record.images.size()));
     if (!grid) return grid.refusal();
-    const double given[] = {static_cast<double>(size.value().width),
-                            static_cast<double>(size.value().height)};
-    const double seen[] = {static_cast<double>(grid.value().columns * pictures_->patch),
-                           static_cast<double>(grid.value().rows * pictures_->patch)};
+    return Sides{.given = {static_cast<double>(size.value().width),
+                           static_cast<double>(size.value().height)},
+                 .seen = {static_cast<double>(grid.value().columns * pictures_->patch),
+                          static_cast<double>(grid.value().rows * pictures_->patch)}};
+  }
+
+  /// The corners of a box as the family counts them; `where` names it in a refusal.
+  Result<std::vector<std::int64_t>> scale(const Box& box, const Sides& image,
+                                          const std::string& where) const {
     std::vector<std::int64_t> corners;
     for (std::size_t i = 0; i < box.corners.size(); ++i) {
-      const double most = form_.in_pixels ? seen[i % 2] : kGrid;
+      const double most = form_.in_pixels ? image.seen[i % 2] : kGrid;
       const double at =
-          std::nearbyint(box.corners[i] / (box.is_relative ? 1 : given[i % 2]) * most);
+          std::nearbyint(box.corners[i] / (box.is_relative ? 1 : image.given[i % 2]) * most);
       if (!(at >= 0 && at <= most))
-        return Refusal{
-            "bad_box",
-            str("objects.bbox[", index, "] has ", box.corners[i], ", outside of ",
-                box.is_relative ? "0 to 1" : str("an image of ", given[0], " x ", given[1]))};
+        return Refusal{"bad_box", str(where, " has ", box.corners[i], ", outside of ",
+                                      box.is_relative ? "0 to 1"
+                                                      : str("an image of ", image.given[0], " x ",
+                                                            image.given[1]))};
       corners.push_back(static_cast<std::int64_t>(at));
     }
     return corners;
