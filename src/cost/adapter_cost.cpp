@@ -1,5 +1,7 @@
 #include "cost/adapter_cost.h"
 
+#include "config/run/optimizer_state.h"
+
 namespace tributary::cost {
 
 using config::LayerKind;
@@ -52,6 +54,19 @@ double kept_by_adapters(const LayerShape& layer, const PassShape& pass,
   const config::AdapterShape& adapter = layer.adapter;
   return element_bytes(placement.dtype) * rows_of(layer, pass) *
          static_cast<double>(adapter.rank * adapter.maps + adapter.magnitudes / placement.tp);
+}
+
+double count_adapter_flops(const LayerShape& layer, const PassShape& pass) {
+  return 2 * rows_of(layer, pass) *
+         static_cast<double>(layer.adapter.rank * (layer.adapter.whole + layer.adapter.cut));
+}
+
+MatrixWeights count_adapter_matrices(const config::AdapterShape& adapter) {
+  MatrixWeights weights{.all = adapter.values()};
+  for (const std::int64_t sides : {adapter.whole, adapter.cut})
+    if (adapter.rank * sides >= adapter.maps * config::kFewestQuantised)
+      weights.large += adapter.rank * sides;
+  return weights;
 }
 
 double adapters_of_rank(const config::AdapterShape& adapter, std::int64_t tp) {

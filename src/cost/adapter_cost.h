@@ -18,6 +18,13 @@ void add_adapters(LayerPasses& passes, const config::DeviceModel& device,
 [[nodiscard]] double kept_by_adapters(const config::LayerShape& layer, const PassShape& pass,
                                       const LayerPlacement& placement);
 
+/// FLOPs of the adapters of a layer in one forward, over all its ranks.
+[[nodiscard]] double count_adapter_flops(const config::LayerShape& layer, const PassShape& pass);
+
+/// Their weights by the matrices that optimizers treat apart. They lie beside linear maps, and are
+/// none themselves.
+[[nodiscard]] MatrixWeights count_adapter_matrices(const config::AdapterShape& adapter);
+
 /// Values of the adapters of a layer on one rank.
 [[nodiscard]] double adapters_of_rank(const config::AdapterShape& adapter, std::int64_t tp);
 

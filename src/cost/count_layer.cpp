@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "config/run/optimizer_state.h"
+#include "cost/adapter_cost.h"
 #include "cost/layer_cost.h"
 
 namespace tributary::cost {
@@ -62,19 +63,6 @@ std::int64_t count_layer_parameters(const LayerShape& layer) {
   }
   return 0;
 }
-
-namespace {
-
-/// Adapters lie beside maps, and are none themselves.
-MatrixWeights count_adapter_matrices(const config::AdapterShape& adapter) {
-  MatrixWeights weights{.all = adapter.values()};
-  for (const std::int64_t sides : {adapter.whole, adapter.cut})
-    if (adapter.rank * sides >= adapter.maps * config::kFewestQuantised)
-      weights.large += adapter.rank * sides;
-  return weights;
-}
-
-}  // namespace
 
 MatrixWeights count_trained_matrices(const LayerShape& layer) {
   if (layer.adapter.maps > 0) return count_adapter_matrices(layer.adapter);
@@ -171,16 +159,6 @@ TrainingFlops operator*(const TrainingFlops& flops, double times) {
           .full = times * flops.full,
           .hardware = times * flops.hardware};
 }
-
-namespace {
-
-double count_adapter_flops(const LayerShape& layer, const PassShape& pass) {
-  const std::int64_t merge = layer.kind == LayerKind::kProjector ? layer.merge : 1;
-  return 2 * pass.tokens / static_cast<double>(merge) *
-         static_cast<double>(layer.adapter.rank * (layer.adapter.whole + layer.adapter.cut));
-}
-
-}  // namespace
 
 TrainingFlops count_training_flops(const LayerShape& layer, const PassShape& pass,
                                    Training training, config::RecomputePlan recompute,

@@ -66,6 +66,10 @@ struct LayerCost {
     if (level == config::RecomputePlan::kNone) return activation;
     return level == config::RecomputePlan::kFull ? activation_recomputed : activation_selective;
   }
+  /// The part of `parameters` that trains where the layer does.
+  [[nodiscard]] Bytes trained_parameters() const {
+    return adapter_parameters.count > 0 ? adapter_parameters : parameters;
+  }
   LayerCost& operator+=(const LayerCost& other);
   friend bool operator==(const LayerCost&, const LayerCost&) = default;
 };

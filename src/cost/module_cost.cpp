@@ -34,9 +34,7 @@ ModuleCost cost_of_layer(const CostSource& costs, std::int64_t devices_per_node,
       .forward = layer.forward + reduction,
       .parameters = layer.parameters,
       .gradients = layer.gradients,
-      .reduced = !training.trains         ? Bytes{}
-                 : shape.adapter.maps > 0 ? layer.adapter_parameters
-                                          : layer.parameters,
+      .reduced = training.trains ? layer.trained_parameters() : Bytes{},
       .optimizer = layer.optimizer,
       .flops = count_training_flops(shape, pass, training, recompute, execution.placement.attention)
                    .causal};

@@ -43,7 +43,7 @@ LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch, cons
   cost.adapter_parameters = table.adapters;
   if (training.trains) {
     const bool is_float = table.dtype == config::Dtype::kFloat32;
-    const Bytes trained = table.adapters.count > 0 ? table.adapters : table.parameters;
+    const Bytes trained = cost.trained_parameters();
     cost.gradients = trained * (is_float ? 1 : 2);
     const std::int64_t state = is_float ? 2 * trained.count : 6 * trained.count;
     cost.optimizer = {(state + optimizer_shards - 1) / optimizer_shards};

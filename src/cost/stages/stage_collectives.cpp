@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost/adapter_cost.h"
 #include "cost/stages/stage_parts.h"
 
 namespace tributary::cost {
@@ -56,9 +57,7 @@ LayerValues trained_values_of(const PlacedRun& run, const config::MeshShape& mes
                               const StageRules& rules) {
   if (!run.trains) return {};
   if (run.shape.adapter.maps == 0) return values_of(run, mesh, rules);
-  const LayerCost cost =
-      cost_of_layer(run, {.runs = {}, .mesh = mesh, .groups = {}}, {}, false, rules);
-  return {.dense = static_cast<double>(cost.adapter_parameters.count) / rules.value_bytes()};
+  return {.dense = adapters_of_rank(run.shape.adapter, mesh.tp)};
 }
 
 LayerValues used_values_of(const PlacedRun& run, const config::MeshShape& mesh,

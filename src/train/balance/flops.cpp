@@ -20,14 +20,19 @@ double share_run_again(const config::ModuleRecompute& again, std::int64_t layers
          static_cast<double>(layers);
 }
 
+/// A forward of the adapters beside a module.
+double count_adapters(const config::ModuleWork& work, const AdapterWork& adapters) {
+  const auto share = adapters.shares.find(work.module);
+  return share == adapters.shares.end() ? 0 : share->second * (work.linear - work.outside_layers);
+}
+
 /// Backward of weighted work: weight gradients where the module is trained, input gradients where
 /// the gradient flows on; of attention: the gradients of both operands or none.
 TrainFlops count_module(const config::ModuleWork& work, bool trained, bool flows,
                         const config::ModuleRecompute& again, const AdapterWork& adapters) {
   const bool trains_weights = trained && !adapters.trains_alone;
   double linear = (1 + (trains_weights ? 1 : 0) + (flows ? 1 : 0)) * work.linear;
-  if (const auto share = adapters.shares.find(work.module); share != adapters.shares.end())
-    linear += 3 * share->second * (work.linear - work.outside_layers);
+  linear += 3 * count_adapters(work, adapters);
   const double passes = flows ? 3 : 1;
   TrainFlops train{.full = linear + passes * work.attention,
                    .causal = linear + passes * work.real_attention()};
@@ -54,7 +59,7 @@ ForwardFlops count_forward(const config::ModelConfig& config, const SampleShape&
       work.module = module.name;
     }
   }
-  // Of a pair each answer is a sequence of its own; the head works on target tokens alone.
+  // Each answer of a pair is a sequence of its own; the head works only on target tokens.
   config::ModuleWork backbone =
       config::count_backbone_work(config, shape.tokens - shape.rejected, shape.target_tokens);
   if (shape.rejected.count > 0)
@@ -109,9 +114,7 @@ TrainFlops count_training(const ForwardFlops& forward, std::span<const std::stri
 TrainFlops count_inference(const ForwardFlops& forward, const AdapterWork& adapters) {
   TrainFlops sum;
   for (const config::ModuleWork& work : forward) {
-    double linear = work.linear;
-    if (const auto share = adapters.shares.find(work.module); share != adapters.shares.end())
-      linear += share->second * (work.linear - work.outside_layers);
+    const double linear = work.linear + count_adapters(work, adapters);
     const double causal = linear + work.real_attention();
     sum += {.full = linear + work.attention, .causal = causal, .hardware = causal};
   }

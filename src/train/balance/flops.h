@@ -52,7 +52,7 @@ struct AdapterWork {
                                         std::span<const config::ModuleRecompute> recomputed,
                                         const AdapterWork& adapters = {});
 
-/// Counts a forward alone, as of a reference.
+/// Counts only a forward, as of a reference.
 [[nodiscard]] TrainFlops count_inference(const ForwardFlops& forward, const AdapterWork& adapters);
 
 /// The formulas of MFU and HFU in words, for environment.json.
