@@ -354,7 +354,7 @@ TEST(ChartData, CutsALongRunIntoMeansThatKeepEveryStep) {
     step.loss_by_source = {{i <= 500 ? "first" : "second", 1.0}};
     run.steps.push_back(step);
   }
-  const Json data = chart_data(run, 100);
+  const Json data = chart_data(run, count_drawn(run), 100);
   ASSERT_EQ(data["step"].size(), 100u);
   EXPECT_EQ(data["steps_per_point"], 10);
   EXPECT_EQ(data["step"].back(), 1000);
@@ -362,7 +362,7 @@ TEST(ChartData, CutsALongRunIntoMeansThatKeepEveryStep) {
   EXPECT_EQ(data["loss"][49], 495.0);  // of the nine steps with a value
   EXPECT_EQ(data["loss_by_source"][0]["name"], "first");
   EXPECT_TRUE(data["loss_by_source"][0]["values"][99].is_null());
-  EXPECT_EQ(chart_data(run, 1500)["steps_per_point"], 1);
+  EXPECT_EQ(chart_data(run, count_drawn(run), 1500)["steps_per_point"], 1);
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "app/report/drawn_shares.h"
-
 namespace tributary::app {
 namespace {
 
@@ -96,15 +94,15 @@ MaybeNumber norm_of(const StepRecord& step, const char* kind, const std::string&
 }
 
 /// How far updates moved the parameters, as shares of their norms, at the steps that measured it.
-Json update_curves(const RunRecord& run, std::size_t most_points) {
+Json update_curves(const RunRecord& run, const std::vector<std::string>& modules,
+                   std::size_t most_points) {
   std::vector<StepRecord> measured;
   for (const StepRecord& step : run.steps)
     if (step.norms.contains("update")) measured.push_back(step);
   const Columns columns(measured, piece_width(measured.size(), most_points));
   return {{"step", columns.step_numbers()},
           {"steps_per_point", columns.steps_per_point()},
-          {"modules",
-           module_curves(list_modules(run), columns, [](const auto& step, const auto& module) {
+          {"modules", module_curves(modules, columns, [](const auto& step, const auto& module) {
              const MaybeNumber update = norm_of(step, "update", module);
              const MaybeNumber parameters = norm_of(step, "parameters", module);
              return update && parameters ? MaybeNumber(*update / *parameters) : std::nullopt;
@@ -129,10 +127,10 @@ Json validation_columns(const std::vector<ValidationRecord>& validations) {
 }
 
 /// The curves of what each source gave: its share so far, and the target tokens of a step.
-Json source_curves(const RunRecord& run, const Columns& columns) {
+Json source_curves(const RunRecord& run, const DrawnSources& drawn, const Columns& columns) {
   Json shares = Json::array();
   Json targets = Json::array();
-  for (const SourceTotals& source : count_drawn(run).sources) {
+  for (const SourceTotals& source : drawn.sources) {
     const auto place = [&](const StepRecord& step) { return &step - run.steps.data(); };
     shares.push_back({{"name", source.name},
                       {"asked", source.asked ? Json(*source.asked) : Json()},
@@ -142,10 +140,10 @@ Json source_curves(const RunRecord& run, const Columns& columns) {
                        })}});
     targets.push_back(
         {{"name", source.name}, {"values", columns.column([&](const StepRecord& step) {
-                                   const auto drawn = step.drawn.find(source.name);
-                                   return drawn == step.drawn.end()
+                                   const auto counts = step.drawn.find(source.name);
+                                   return counts == step.drawn.end()
                                               ? std::nullopt
-                                              : find_number(drawn->second, "target_tokens");
+                                              : find_number(counts->second, "target_tokens");
                                  })}});
   }
   return {{"shares", shares}, {"targets", targets}};
@@ -153,7 +151,8 @@ Json source_curves(const RunRecord& run, const Columns& columns) {
 
 }  // namespace
 
-Json chart_data(const RunRecord& run, std::size_t most_points) {
+Json chart_data(const RunRecord& run, const DrawnSources& drawn, std::size_t most_points) {
+  const std::vector<std::string> modules = list_modules(run);
   const Columns columns(run.steps, piece_width(run.steps.size(), most_points));
   std::set<std::string> sources;
   for (const StepRecord& step : run.steps)
@@ -182,12 +181,12 @@ Json chart_data(const RunRecord& run, std::size_t most_points) {
           {"loss_by_source", by_source},
           {"learning_rate", column(&StepRecord::learning_rate)},
           {"grad_norm", column(&StepRecord::grad_norm)},
-          {"grad_norm_by_module", module_curves(list_modules(run), columns,
+          {"grad_norm_by_module", module_curves(modules, columns,
                                                 [](const auto& step, const auto& module) {
                                                   return norm_of(step, "gradient", module);
                                                 })},
-          {"updates", update_curves(run, most_points)},
-          {"drawn", source_curves(run, columns)},
+          {"updates", update_curves(run, modules, most_points)},
+          {"drawn", source_curves(run, drawn, columns)},
           {"tokens_per_second", column(&StepRecord::tokens_per_second)},
           {"seconds", seconds},
           {"fill", column(&StepRecord::fill)},

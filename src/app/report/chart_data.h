@@ -1,6 +1,7 @@
 #pragma once
 
 #include "app/report/compare_runs.h"
+#include "app/report/drawn_shares.h"
 #include "app/report/run_record.h"
 #include "core/json.h"
 
@@ -8,7 +9,8 @@ namespace tributary::app {
 
 /// The columns that the charts of the page draw. A long run is cut into at most `most_points`
 /// pieces of equal length, each drawn as the mean of its steps.
-[[nodiscard]] Json chart_data(const RunRecord& run, std::size_t most_points);
+[[nodiscard]] Json chart_data(const RunRecord& run, const DrawnSources& drawn,
+                              std::size_t most_points);
 
 /// The loss curves of two runs for one chart, cut into pieces of the same number of steps.
 [[nodiscard]] Json loss_curves(const RunRecord& run, const RunComparison& comparison,

@@ -41,12 +41,11 @@ std::string drawn_table(const DrawnSources& drawn) {
 
 }  // namespace
 
-std::string data_section(const RunRecord& run) {
+std::string data_section(const DrawnSources& drawn) {
   std::string text =
       "<section id=\"data\"><h2>Data</h2>\n<p class=\"about\">What the steps drew from each "
       "source, beside the share that its weight asks for. The loss counts target tokens, so their "
       "share says how much a source teaches.</p>\n";
-  const DrawnSources drawn = count_drawn(run);
   if (drawn.sources.empty())
     return text +
            "<p class=\"missing\"><code>metrics.jsonl</code> does not say what was drawn from each "

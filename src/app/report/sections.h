@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "app/report/compare_runs.h"
+#include "app/report/drawn_shares.h"
 #include "app/report/embed_image.h"
 #include "app/report/run_record.h"
 #include "app/report/write_report.h"
@@ -20,7 +21,7 @@ namespace tributary::app {
                                              ImageEmbedder& embedder);
 [[nodiscard]] std::string answer_section(const RunRecord& run, const ReportLimits& limits,
                                          ImageEmbedder& embedder);
-[[nodiscard]] std::string data_section(const RunRecord& run);
+[[nodiscard]] std::string data_section(const DrawnSources& drawn);
 [[nodiscard]] std::string sample_section(const RunRecord& run, ImageEmbedder& embedder);
 [[nodiscard]] std::string incident_section(const RunRecord& run);
 [[nodiscard]] std::string model_section(const RunRecord& run);

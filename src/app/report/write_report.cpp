@@ -59,13 +59,14 @@ std::string write_report(const RunRecord& run, const ReportLimits& limits,
   ImageEmbedder embedder(run.directory, limits.image_bytes);
   page += prediction_section(run, limits, embedder);
   page += answer_section(run, limits, embedder);
-  page += data_section(run);
+  const DrawnSources drawn = count_drawn(run);
+  page += data_section(drawn);
   page += sample_section(run, embedder);
   page += incident_section(run);
   page += model_section(run);
   page += configuration_section(run);
   page += environment_section(run);
-  Json data = chart_data(run, limits.chart_points);
+  Json data = chart_data(run, drawn, limits.chart_points);
   if (comparison != nullptr) data["against"] = loss_curves(run, *comparison, limits.chart_points);
   std::string scripts = str("<dialog></dialog>\n<script type=\"application/json\" id=\"run-data\">",
                             script_json(data), "</script>\n<script>\n", kPageScript, "</script>\n");
