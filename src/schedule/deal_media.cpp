@@ -41,15 +41,16 @@ std::vector<MediaRound> list_media(std::span<const SampleShape> shapes,
   std::vector<MediaRound> rounds(static_cast<std::size_t>(most));
   for (std::size_t replica = 0; replica < microbatches.size(); ++replica)
     for (std::int64_t bin = 0; bin < microbatches[replica].bins(); ++bin)
-      for (const Modality modality : kMediaModalities)
+      for (const Modality modality : kMediaModalities) {
+        if (!takes.has(modality)) continue;
         for (const std::int32_t sample : microbatches[replica].bin(bin)) {
-          if (!takes.has(modality)) break;
           MediaItem item;
           item.sample = sample;
           item.replica = static_cast<std::int32_t>(replica);
           append_media(shapes[static_cast<std::size_t>(sample)], modality, item,
                        rounds[static_cast<std::size_t>(bin)]);
         }
+      }
   return rounds;
 }
 

@@ -79,7 +79,8 @@ WorkLoad own_load(const Session& session, const TakenStep& taken) {
 }
 
 /// Turns the numbers of this rank into those of all ranks. Returns whether any rank was asked to
-/// stop, from what this one was. collective: one, over all ranks
+/// stop, from what this one was.
+/// collective: one, over all ranks
 bool share_sums(const Session& session, ComputedStep& step, const WorkLoad& load, bool stops) {
   const mesh::Mesh& mesh = *session.mesh;
   const bool counts = mesh.leads_replica();
@@ -198,11 +199,16 @@ Grid counted(Modality modality, const Grid& grid) {
   return modality == Modality::kAudio ? Grid{1, 1, grid.patches() / kFramesOfPosition} : grid;
 }
 
+/// Sound, where a model takes images too.
+ModalitySet beside_images(const config::ModelConfig& model) {
+  return model.vision && model.audio ? ModalitySet{Modality::kAudio} : ModalitySet{};
+}
+
 /// Tokens, of images and clips, and of sound where a model takes it beside them: the sum, that of
 /// the squared lengths, and how many there are.
 struct ShapeSums {
   std::array<std::int64_t, 9> sums{};
-  bool hears_beside_seeing = false;
+  ModalitySet beside = {};  // modalities that are counted apart: of sound, or none
 
   void add(std::size_t first, std::int64_t length, std::int64_t times = 1) {
     sums[first] += times * length;
@@ -215,29 +221,29 @@ struct ShapeSums {
     for (const Modality modality : kMediaModalities)
       for (const Grid& item : sample.grids(modality)) {
         const Grid grid = counted(modality, item);
-        const bool is_beside = hears_beside_seeing && modality == Modality::kAudio;
-        add(is_beside ? 6 : 3, grid.rows * grid.columns, grid.time);
+        add(beside.has(modality) ? 6 : 3, grid.rows * grid.columns, grid.time);
       }
   }
   [[nodiscard]] Json json() const {
-    const std::size_t count = hears_beside_seeing ? sums.size() : 6;
+    const std::size_t count = beside.empty() ? 6 : sums.size();
     return std::vector<std::int64_t>(sums.begin(),
                                      sums.begin() + static_cast<std::ptrdiff_t>(count));
   }
 };
 
-/// The media of a microbatch: first all images, as schedule::list_media has them.
+/// The media of a microbatch, without those of `beside`: first all images, as schedule::list_media
+/// has them.
 Json describe_media(std::span<const SampleShape> samples, std::span<const std::int32_t> members,
-                    bool hears_beside_seeing) {
+                    ModalitySet beside) {
   Json media = Json::array();
-  for (const Modality modality : kMediaModalities)
-    for (const std::int32_t member : members) {
-      if (hears_beside_seeing && modality == Modality::kAudio) break;
+  for (const Modality modality : kMediaModalities) {
+    if (beside.has(modality)) continue;
+    for (const std::int32_t member : members)
       for (const Grid& item : samples[static_cast<std::size_t>(member)].grids(modality)) {
         const Grid grid = counted(modality, item);
         media.push_back({grid.time, grid.rows, grid.columns});
       }
-    }
+  }
   return media;
 }
 
@@ -249,11 +255,11 @@ Json describe_media(std::span<const SampleShape> samples, std::span<const std::i
 ///        frames], and of a model that hears and sees [positions of sound, their squares, sounds];
 ///        with_media: and the grid of each image and clip
 Json describe_shapes(std::int64_t step, std::span<const SampleShape> samples,
-                     const schedule::PackedBins& microbatches, bool hears_beside_seeing,
+                     const schedule::PackedBins& microbatches, ModalitySet beside,
                      bool with_media) {
   Json list = Json::array();
   for (std::int64_t bin = 0; bin < microbatches.bins(); ++bin) {
-    ShapeSums sums{.hears_beside_seeing = hears_beside_seeing};
+    ShapeSums sums{.beside = beside};
     for (const std::int32_t member : microbatches.bin(bin))
       sums.add(samples[static_cast<std::size_t>(member)]);
     list.push_back(sums.json());
@@ -262,7 +268,7 @@ Json describe_shapes(std::int64_t step, std::span<const SampleShape> samples,
   if (!with_media) return line;
   line["media"] = Json::array();
   for (std::int64_t bin = 0; bin < microbatches.bins(); ++bin)
-    line["media"].push_back(describe_media(samples, microbatches.bin(bin), hears_beside_seeing));
+    line["media"].push_back(describe_media(samples, microbatches.bin(bin), beside));
   return line;
 }
 
@@ -347,10 +353,10 @@ StepMetrics Loop::account(const TakenStep& taken, ComputedStep step) {
     metrics.padding = 1 - tokens / static_cast<double>(batch.attention_rows);
   metrics.peak_bytes = peak_bytes(session_.device);
   if (shapes_file_)
-    shapes_ = describe_shapes(metrics.step, taken.shapes, taken.microbatches,
-                              session_.model_config.vision && session_.model_config.audio,
-                              session_.lanes.has_encoders_apart())
-                  .dump();
+    shapes_ =
+        describe_shapes(metrics.step, taken.shapes, taken.microbatches,
+                        beside_images(session_.model_config), session_.lanes.has_encoders_apart())
+            .dump();
   const double seconds = taken.watch.seconds();
   metrics.seconds.other = seconds - metrics.seconds.sum();
   const double available = seconds * peak_flops_ * session_.mesh->world().size();

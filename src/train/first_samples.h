@@ -12,8 +12,7 @@ namespace tributary::train {
 /// (the place of a picture) is one with the number of its repeats.
 ///
 /// shape: returns a list of {"tokens": [texts], "target": bool} and {..., "repeats": count}; a
-/// token
-///        that ends inside a character has the text "", and the next one the whole character
+///        token that ends inside a character has the text "", and the next one the whole character
 [[nodiscard]] Json describe_tokens(const data::Tokenizer& tokenizer,
                                    const data::EncodedSample& sample);
 

@@ -125,7 +125,7 @@ Run declare_report(Verb& verb) {
   verb.option("--examples", arguments->examples, "predictions shown of each source");
   verb.option(
       "--watch", arguments->watch,
-      "write the page anew every so many seconds until the run ends; a browser that shows it "
+      "write the page anew every this many seconds until the run ends; a browser that shows it "
       "reloads it and keeps the place");
   verb.example(
       "tributary report runs/demo\n"

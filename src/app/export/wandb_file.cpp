@@ -48,7 +48,7 @@ class RecordLog {
     bytes_ += little_endian(checksum, 4) + little_endian(part.size(), 2) + content;
   }
 
-  // Of W&B's files: the magic 0xBEE1 and version 0.
+  // A file of W&B begins with the magic 0xBEE1 and version 0.
   std::string bytes_ = std::string(":W&B") + little_endian(0xBEE1, 2) + little_endian(0, 1);
 };
 

@@ -26,7 +26,8 @@ std::vector<Key> objective_keys() {
            .range = {0, 0.5, false, true}}),
       key<&R::objective, &O::sft_weight>(
           {.path = "objective.sft_weight",
-           .meaning = "Adds so many times the mean cross entropy of the chosen answer (RPO).",
+           .meaning = "Weight of the mean cross entropy of the chosen answer, which is added to "
+                      "the loss (RPO).",
            .range = {0, 1e6}}),
   };
 }

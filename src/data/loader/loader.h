@@ -30,7 +30,7 @@ struct SampleDuty {
 using Deal = std::function<std::vector<SampleDuty>(std::int64_t first_index,
                                                    std::span<const SampleShape> shapes)>;
 
-/// The modalities whose rows go to a rank with a sample; none: the sample does not.
+/// The modalities whose rows go to a rank with a sample; null: the sample does not go there.
 using RowsOf = std::function<std::optional<ModalitySet>(std::int64_t id)>;
 /// Writes a message of the samples that this loader has read.
 using WriteRead = std::function<std::string(const RowsOf&)>;

@@ -11,7 +11,7 @@
 namespace tributary::data {
 
 /// Appends facts, or a sample, to a message for another rank of the same job. Media of other
-/// modalities than `with_rows` are sent by their grids alone.
+/// modalities than `with_rows` are sent without their rows.
 ///
 /// units: bytes in the order of the machine; facts as CBOR behind their length
 void append_facts(std::string& message, const Json& facts);

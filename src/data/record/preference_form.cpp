@@ -42,7 +42,7 @@ std::vector<std::string_view> those_there(const Json& root,
   return there;
 }
 
-/// The one of these columns that says something.
+/// The name of the only one of these columns that says something.
 std::string only_one(const Json& root, std::span<const std::string_view> names) {
   const auto there = those_there(root, names);
   if (there.size() > 1)
@@ -72,7 +72,7 @@ bool is_answer(const Json& turn) {
   return role != nullptr && (*role == "assistant" || *role == "gpt");
 }
 
-/// Whether a column holds a conversation with its prompt, and not an answer alone.
+/// Whether a column holds a conversation with its prompt, not only an answer.
 bool is_whole(const Column& column) {
   return !column.turns.empty() && !is_answer(*column.turns.front());
 }

@@ -37,7 +37,7 @@ struct Box {
 struct Record {
   std::string key;  // file:line
   std::vector<Turn> turns;
-  // Of a pair: the turns with the worse answer, where `turns` has the better one; else empty.
+  // The turns with the worse answer of a pair, where `turns` has the better one; else empty.
   std::vector<Turn> rejected = {};
   bool is_document = false;         // the one turn is learned as it stands, without a chat template
   std::vector<std::string> images;  // paths or data URLs; a MediaReference indexes this list

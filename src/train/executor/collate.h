@@ -29,8 +29,8 @@ struct Microbatch {
 /// Lays samples back to back; media of other modalities than `with_rows` have only their grids.
 ///
 /// shape:  tokens = sum over samples; a pair of answers is two sequences; media rows in order of
-/// appearance errors: Fault::kInput when placeholders and media of a sample do not match, and
-/// naming the
+///         appearance
+/// errors: Fault::kInput when placeholders and media of a sample do not match, and naming the
 ///         sample when a token or a target lies outside the vocabulary
 /// cost:   one copy of each field
 [[nodiscard]] Microbatch collate(std::span<const data::EncodedSample* const> samples,
