@@ -7,6 +7,7 @@
 #include "studies/compare/trainer_plan.h"
 #include "studies/dflop/search_3d.h"
 #include "studies/methods/recompute_levels.h"
+#include "tests/core/draws.h"
 #include "tests/plan/search/exact_case.h"
 
 namespace tributary::studies {
@@ -57,9 +58,9 @@ std::vector<PublishedPlan> published_plans(const plan::PlanningProblem& problem)
 }
 
 TEST(SearchPlan, IsNeverWorseThanAPublishedSystemUnderTheSameSimulator) {
-  std::map<std::string, int> compared;
-  constexpr std::uint64_t kProblems = 200;
-  for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
+  std::map<std::string, std::uint64_t> compared;
+  const std::uint64_t problems = draws(200);
+  for (std::uint64_t seed = 0; seed < problems; ++seed) {
     const plan::PlanningProblem problem = random_problem(seed);
     const plan::PlanSearch search = plan::search_plan(problem);
     for (const PublishedPlan& plan : published_plans(problem)) {
@@ -79,7 +80,7 @@ TEST(SearchPlan, IsNeverWorseThanAPublishedSystemUnderTheSameSimulator) {
   }
   for (const auto& [name, times] : compared) {
     std::cout << name << ": " << times << " plans\n";
-    EXPECT_GE(times, 100) << name;
+    EXPECT_GE(times, problems / 2) << name;
   }
   EXPECT_GE(compared.size(), 12U);
 }

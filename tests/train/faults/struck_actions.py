@@ -64,13 +64,13 @@ class StruckActions:
                     rank_job.run_to_the_end(self.commands(name, "--resume", "auto"))
                     self.expect_same_bits(name)
         print(f"killed before {struck} actions")
-        self.assertGreaterEqual(struck, len(self.some) * 3)
+        self.assertGreaterEqual(struck, 5)
 
 
 class OfAPipeline(StruckActions, same_bits.SameBits):
     ranks = 2
     parallel = {"pp": 2, "schedule": "zb_h1"}
-    some = {0: (0, 1, 3, 7, 12), 1: (0, 2, 5, 9, 14)}
+    some = {0: (1, 7), 1: (0, 5, 14)}
 
 
 class OfASeparateTower(StruckActions, same_bits.SameBits):
@@ -80,7 +80,7 @@ class OfASeparateTower(StruckActions, same_bits.SameBits):
 
     ranks = 3
     parallel = {"pp": 2, "schedule": "zb_h1", "vision": {"placement": "separate"}}
-    some = {2: (0, 2, 3, 6, 7, 10), 0: (0, 9)}
+    some = {2: (0, 3, 6, 10), 0: (9,)}
 
 
 class OfAColocatedTower(StruckActions, same_bits.SameBits):
@@ -89,7 +89,7 @@ class OfAColocatedTower(StruckActions, same_bits.SameBits):
 
     ranks = 2
     parallel = {"pp": 2, "vision": {"placement": "colocated", "passes": 2}}
-    some = {0: (0, 1, 13, 18, 20, 22), 1: (3, 9)}
+    some = {0: (1, 18, 20, 22), 1: (9,)}
 
 
 class OfATowerThatTakesTurns(StruckActions, same_bits.SameBits):
@@ -98,7 +98,7 @@ class OfATowerThatTakesTurns(StruckActions, same_bits.SameBits):
     ranks = 2
     parallel = {"pp": 2, "vision": {"placement": "colocated", "dp_replicate": 2, "passes": 2,
                                     "turns": True}}
-    some = {0: (0, 5, 9, 13, 17), 1: (2, 6, 15)}
+    some = {0: (5, 13), 1: (2, 6, 15)}
 
 
 if __name__ == "__main__":
