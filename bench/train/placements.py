@@ -4,7 +4,7 @@
     bench/train/placements.py build/release/tributary --work runs/placements --share 0.45
 
 It takes at most 15 minutes on two quiet cores. Two models, whose tower costs as much as the backbone and
-a quarter of it, train on four processes under placements that alternate: A B C ..., A B C .... Samples
+a quarter of it, train on four or six processes under placements that alternate: A B C ..., A B C .... Samples
 have pictures of very unequal sizes, some none and some many. All placements train on the same samples
 and must have the losses of the first one.
 
@@ -14,10 +14,10 @@ What DFLOP's plan and its scheduler gain, alone and together, over a pipeline wh
         --models 1:1 1:2 1:4 1:8 --baseline "first stage, in turn" --placements "first stage" \
         "separate 2+2, in turn" "separate 2+2" "separate 1+3, in turn" "separate 1+3"
 
-Each process has one thread and is bound to one core: processes 0 and 1 share the first, 2 and 3 the
-second, under every placement. A process that waits lends its time to its neighbour on the core, which
-hides what imbalance costs on machines of their own. `--share 0.45` gives each process that much of a
-core and no more, by a control group (cgroup v1 or v2; needs root).
+Each process has one thread and is bound to one core: the first half of the processes share the first,
+the others the second, under every placement. A process that waits lends its time to its neighbour on the core, which
+hides what imbalance costs on machines of their own. `--share 0.45` (0.3 of six processes) gives each
+that much of a core and no more, by a control group (cgroup v1 or v2; needs root).
 
 A step's time is that of the process that writes metrics.jsonl, whose steps end when those of all end:
 the median of the steps after the first ones. `predicted` is what `tributary simulate` says of the
@@ -39,7 +39,6 @@ import balanced_ranks
 import compare_fsdp2 as common
 import pictured_model
 
-RANKS = 4
 WARM_UP_STEPS = 3
 MOST_LOSS_DIFFERENCE = 1e-4  # relative; sums have another order
 MODELS = {"1:1": 1, "1:2": 2, "1:4": 4, "1:8": 8}  # FLOP of the tower to those of the backbone
@@ -54,23 +53,43 @@ def tower(placement, **keys):
     return {"vision": {"placement": placement, **keys}}
 
 
-PLACEMENTS = {  # name: (section parallel, section batch)
-    "inline, in turn": ({"dp_replicate": 4}, IN_TURN),
-    "inline": ({"dp_replicate": 4}, LEVEL),
-    "separate 2+2": ({"dp_replicate": 2} | tower("separate", dp_replicate=2), IN_FLOW),
-    "separate 1+3": ({"dp_replicate": 3} | tower("separate"), IN_FLOW),
-    "colocated, dp": ({"dp_replicate": 4} | tower("colocated", dp_replicate=4), LEVEL),
-    "colocated, 2 passes": ({"dp_replicate": 4} | tower("colocated", dp_replicate=4, passes=2),
-                            IN_FLOW | {"microbatches": 2}),
-    "colocated, tp": ({"dp_replicate": 2, "tp": 2} | tower("colocated", dp_replicate=4), LEVEL),
-    "first stage": ({"pp": 4, "vision_stages": 1}, IN_FLOW | {"microbatches": 8}),
-}
-PLACEMENTS_IN_TURN = {
-    "first stage, in turn": ({"pp": 4, "vision_stages": 1}, IN_TURN),
-    "separate 2+2, in turn": ({"dp_replicate": 2} | tower("separate", dp_replicate=2), IN_TURN),
-    "separate 1+3, in turn": ({"dp_replicate": 3} | tower("separate"), IN_TURN),
-}
-ALL_PLACEMENTS = PLACEMENTS | PLACEMENTS_IN_TURN
+CHOICE = "the planner's choice"
+
+
+def list_placements(ranks):
+    """name: (section parallel, section batch). The levels are those of LoongForge: its tower lies on the
+    first stage with the degrees of the backbone, there with replicas that take turns, and on all ranks."""
+    half = ranks // 2
+    deep = IN_FLOW | {"microbatches": 8}
+    stages = {"pp": half, "tp": 2}
+
+    def separate(own, batch=IN_FLOW):
+        return {"dp_replicate": ranks - own} | tower("separate", dp_replicate=own), batch
+
+    found = {
+        "inline, in turn": ({"dp_replicate": ranks}, IN_TURN),
+        "inline": ({"dp_replicate": ranks}, LEVEL),
+        "colocated, dp": ({"dp_replicate": ranks} | tower("colocated", dp_replicate=ranks), LEVEL),
+        "colocated, 2 passes": ({"dp_replicate": ranks} | tower("colocated", dp_replicate=ranks, passes=2),
+                                IN_FLOW | {"microbatches": 2}),
+        "colocated, tp": ({"dp_replicate": half, "tp": 2} | tower("colocated", dp_replicate=ranks), LEVEL),
+        "level 1": (stages | tower("colocated", stages="first", tp=2), deep),
+        "level 2": (stages | tower("colocated", stages="first", dp_replicate=2, passes=4, turns=True), deep),
+        "level 3": (stages | tower("colocated", dp_replicate=ranks), deep),
+        "own form": (stages | tower("colocated", dp_replicate=ranks, passes=2, turns=True), deep),
+        "first stage": ({"pp": ranks, "vision_stages": 1}, deep),
+        "first stage, in turn": ({"pp": ranks, "vision_stages": 1}, IN_TURN)}
+    for own in range(1, half + 1):
+        found[f"separate {own}+{ranks - own}"] = separate(own)
+        found[f"separate {own}+{ranks - own}, in turn"] = separate(own, IN_TURN)
+    return found
+
+
+def usual_placements(ranks):
+    """Those that are compared unless others are asked for."""
+    splits = [f"separate {own}+{ranks - own}" for own in (ranks // 3, ranks // 2)]
+    return [name for name in list_placements(ranks)
+            if name in splits or not name.startswith(("separate", "first stage, in turn"))] + [CHOICE]
 
 
 def parse_arguments():
@@ -79,8 +98,10 @@ def parse_arguments():
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("runs/placements"))
     parser.add_argument("--output", type=pathlib.Path, help="JSON of all figures; default: in the work folder")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=["1:1", "1:4"])
-    parser.add_argument("--placements", nargs="+", choices=ALL_PLACEMENTS, default=list(PLACEMENTS))
-    parser.add_argument("--baseline", choices=ALL_PLACEMENTS, default="inline, in turn")
+    parser.add_argument("--ranks", type=int, default=4, choices=[4, 6], help="processes")
+    parser.add_argument("--placements", nargs="+", help="names of rows, as tables have them; default: all but "
+                        "those that deal samples in turn")
+    parser.add_argument("--baseline", default="inline, in turn")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each placement")
     parser.add_argument("--steps", type=int, default=8, help="of a run")
     parser.add_argument("--samples", type=int, default=32, help="of a global batch")
@@ -89,11 +110,19 @@ def parse_arguments():
     parser.add_argument("--no-profile", action="store_true", help="do without predictions")
     parser.add_argument("--quick", action="store_true", help="two placements of a tiny model for 4 steps")
     arguments = parser.parse_args()
+    arguments.placements = arguments.placements or usual_placements(arguments.ranks)
     if arguments.quick:
-        arguments.models, arguments.placements, arguments.rounds = ["1:1"], ["separate 1+3"], 1
+        arguments.models, arguments.rounds = ["1:1"], 1
+        arguments.placements = [f"separate 1+{arguments.ranks - 1}"]
         arguments.steps, arguments.samples, arguments.gflop, arguments.no_profile = 4, 12, 0.01, True
     if arguments.baseline not in arguments.placements:
         arguments.placements.insert(0, arguments.baseline)
+    if arguments.no_profile and CHOICE in arguments.placements:
+        arguments.placements.remove(CHOICE)
+    unknown = set(arguments.placements) - {CHOICE, *list_placements(arguments.ranks)}
+    if unknown:
+        parser.error(f"unknown placements: {', '.join(sorted(unknown))}; expected some of "
+                     f"{', '.join(list_placements(arguments.ranks))}, {CHOICE}")
     return arguments
 
 
@@ -107,11 +136,16 @@ class Bench:
         self.folder.mkdir(parents=True)
         drawn = pictured_model.write_data(self.folder / "data", arguments.samples * arguments.steps, sizes)
         self.shape = pictured_model.find_shape(MODELS[name], 1e9 * arguments.gflop, drawn,
-                                               fewest_layers=RANKS - 1)
+                                               fewest_layers=arguments.ranks - 1)
         self.flop = pictured_model.flop_of(self.shape, drawn)
         ids = pictured_model.write_tokenizer(self.folder / "model", self.folder / "data/held_out.jsonl")
         pictured_model.write_model(self.folder / "model", self.shape, ids, sizes.most_patches)
         self.longest = max(pictured_model.count_tokens(*sample) for sample in drawn)
+        self.placements = list_placements(arguments.ranks)
+        if not arguments.no_profile:
+            self.profile, self.sizes = self.take_profile(), self.write_sizes()
+        if CHOICE in arguments.placements:
+            self.choice = self.plan()
 
     def config(self, name, parallel, batch):
         data = self.folder / "data"
@@ -133,13 +167,16 @@ class Bench:
 
     def train(self, placement, round_, groups):
         """The figures of a run."""
-        name = f"{list(ALL_PLACEMENTS).index(placement)}-{round_}"
-        config = self.config(name, *ALL_PLACEMENTS[placement])
+        name = f"{[*self.placements, CHOICE].index(placement)}-{round_}"
+        if placement == CHOICE:
+            config, words = self.config(name, {}, LEVEL), ["--plan", str(self.choice)]
+        else:
+            config, words = self.config(name, *self.placements[placement]), []
         cores = sorted(os.sched_getaffinity(0))
         join = 'echo $$ > "$0" || exit 1; exec taskset -c "$@"'
-        common.launch([["sh", "-c", join, group, str(cores[rank * len(cores) // RANKS]),
-                        str(self.arguments.tributary), "train", str(config)]
-                       for rank, group in enumerate(groups)], RANKS)
+        common.launch([["sh", "-c", join, group, str(cores[rank * len(cores) // len(groups)]),
+                        str(self.arguments.tributary), "train", str(config), *words]
+                       for rank, group in enumerate(groups)], len(groups))
         lines = read_lines(self.folder / name / "metrics.jsonl")
         later = lines[min(WARM_UP_STEPS, len(lines) - 1):]
         mean = lambda key: statistics.mean(line["balance"][key] for line in lines)
@@ -163,24 +200,30 @@ class Bench:
                                 for each in line["microbatches"]))
         return path
 
-    def profile(self):
+    def take_profile(self):
         """A profile of this machine; with shares, of as many such machines as there are processes."""
         path = self.folder / "profile.json"
         # Larger microbatches go at the rate of the largest here: measuring them takes too long.
         config = self.config("profiled", {}, {"capacity_tokens": max(512, self.longest)})
-        for ranks in range(RANKS, 1, -1):  # the groups of all placements have these sizes
+        for ranks in range(self.arguments.ranks, 1, -1):  # the groups of all placements have these sizes
             run(self.arguments.tributary, "launch", "-n", ranks, "--", "profile", config, "-o", path, "--here")
         if self.arguments.share:
-            path.write_text(json.dumps(json.loads(path.read_text()) | {"cores": RANKS}))
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"cores": self.arguments.ranks}))
+        return path
+
+    def plan(self):
+        """The plan that the planner writes from the profile and the sizes."""
+        path = self.folder / "choice.json"
+        run(self.arguments.tributary, "plan", self.config("planned", {}, LEVEL), "--profile", self.profile,
+            "--threads", "1", "--devices", self.arguments.ranks, "--lengths", self.sizes, "--runnable", "-o", path)
         return path
 
     def predict(self, figures):
         """Adds the step [s] that the simulator expects, or why it expects none."""
-        profile, sizes = self.profile(), self.write_sizes()
         for of_placement in figures.values():
             done = subprocess.run(
-                [self.arguments.tributary, "simulate", of_placement["plan"], "--profile", profile,
-                 "--lengths", sizes, "--steps", "20", "--threads", "1", "--json"],
+                [self.arguments.tributary, "simulate", of_placement["plan"], "--profile", self.profile,
+                 "--lengths", self.sizes, "--steps", "20", "--threads", "1", "--json"],
                 capture_output=True, text=True)
             if done.returncode:
                 of_placement["no_prediction"] = done.stderr.strip()
@@ -208,7 +251,7 @@ def measure(bench, placements, rounds):
     """Figures by placement, from runs that alternate."""
     seen = {name: [] for name in placements}
     with contextlib.ExitStack() as stack:
-        groups = stack.enter_context(balanced_ranks.cpu_groups(RANKS, bench.arguments.share))
+        groups = stack.enter_context(balanced_ranks.cpu_groups(bench.arguments.ranks, bench.arguments.share))
         for round_, name in itertools.product(range(rounds), placements):
             seen[name].append(bench.train(name, round_, groups))
             print(f"round {round_ + 1}: {name}: {seen[name][-1]['step']:.3f} s", file=sys.stderr)
@@ -269,7 +312,7 @@ def main():
         if not arguments.no_profile:
             print("\nThe simulator has {right} of {pairs} pairs in order.".format(**found[name]["order"]))
     limit = f"{arguments.share} of a core each" if arguments.share else "no other limit"
-    print(f"\n{RANKS} processes of one thread, two neighbours bound to a core, {limit}; {arguments.samples} "
+    print(f"\n{arguments.ranks} processes of one thread, two neighbours bound to a core, {limit}; {arguments.samples} "
           f"samples a step, {arguments.rounds} runs of {arguments.steps} steps; min / median / max over the "
           f"runs, ratios to `{arguments.baseline}` run beside run.")
     output = arguments.output or arguments.work / "placements.json"
