@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "core/text.h"
 
 namespace tributary::config {
 namespace {
 
-constexpr std::string_view kMlp = ".mlp";
+/// Behind the name of the module.
+constexpr std::pair<std::string_view, RecomputePlan> kEndings[] = {
+    {".mlp", RecomputePlan::kSelective}, {".attn", RecomputePlan::kAttention}};
 
 }  // namespace
 
@@ -18,8 +21,10 @@ std::int64_t count_every(std::int64_t every, std::int64_t first, std::int64_t la
 }
 
 std::string word_of(const ModuleRecompute& item) {
-  return str(item.module, item.level == RecomputePlan::kSelective ? kMlp : "",
-             item.every == 1 ? "" : str("/", item.every));
+  std::string word = item.module;
+  for (const auto& [ending, level] : kEndings)
+    if (item.level == level) word += ending;
+  return item.every == 1 ? word : str(word, "/", item.every);
 }
 
 std::optional<ModuleRecompute> recompute_of_word(std::string_view word) {
@@ -31,9 +36,11 @@ std::optional<ModuleRecompute> recompute_of_word(std::string_view word) {
     if (!is_number || item.every < 2 || item.every > kMostEvery) return std::nullopt;
     word = word.substr(0, slash);
   }
-  if (word.ends_with(kMlp)) {
-    item.level = RecomputePlan::kSelective;
-    word.remove_suffix(kMlp.size());
+  for (const auto& [ending, level] : kEndings) {
+    if (!word.ends_with(ending)) continue;
+    item.level = level;
+    word.remove_suffix(ending.size());
+    break;
   }
   item.module = word;
   return item;

@@ -9,9 +9,9 @@
 
 namespace tributary::config {
 
-/// What the layers of a module run again in backward instead of keeping it: nothing, their MLPs, or
-/// all of a layer.
-enum class RecomputePlan { kNone, kSelective, kFull };
+/// What the layers of a module run again in backward instead of keeping it: nothing, their MLPs,
+/// all of a layer, or their attention.
+enum class RecomputePlan { kNone, kSelective, kFull, kAttention };
 
 /// How many of `layers` layers from number `first` on have a number that `every` divides.
 [[nodiscard]] std::int64_t count_every(std::int64_t every, std::int64_t first, std::int64_t layers);
@@ -25,8 +25,8 @@ struct ModuleRecompute {
   friend bool operator==(const ModuleRecompute&, const ModuleRecompute&) = default;
 };
 
-/// The word of an item in a configuration: `backbone`, `backbone.mlp` where it is selective, and
-/// `backbone/2` or `backbone.mlp/2` of every second layer.
+/// The word of an item in a configuration: `backbone`, `backbone.mlp` where it is selective,
+/// `backbone.attn` of the attention, and `backbone/2` or `backbone.mlp/2` of every second layer.
 [[nodiscard]] std::string word_of(const ModuleRecompute& item);
 /// Null for an ending `/n` that is not a whole number from 2 to kMostEvery.
 [[nodiscard]] std::optional<ModuleRecompute> recompute_of_word(std::string_view word);

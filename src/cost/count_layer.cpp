@@ -177,6 +177,8 @@ TrainingFlops count_training_flops(const LayerShape& layer, const PassShape& pas
     if (recompute == config::RecomputePlan::kFull) again = forward.linear + real_attention;
     if (recompute == config::RecomputePlan::kSelective)
       again = attention == AttentionCore::kScores ? real_attention : forward.mlp;
+    if (recompute == config::RecomputePlan::kAttention)
+      again = forward.linear - forward.mlp + real_attention;
   }
   const double causal = linear + times * real_attention;
   return {.causal = causal, .full = linear + times * forward.attention, .hardware = causal + again};

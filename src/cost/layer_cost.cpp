@@ -1,6 +1,7 @@
 #include "cost/layer_cost.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/error.h"
@@ -195,7 +196,7 @@ void add_projector(LayerPasses& passes, const LayerShape& layer, const PassShape
 
 /// Bytes kept for backward, by level of recompute.
 struct Kept {
-  double all = 0, selective = 0, input = 0;
+  double all = 0, selective = 0, attention = 0, input = 0;
 };
 
 Kept kept_of(const LayerShape& layer, const PassShape& pass, const LayerPlacement& placement) {
@@ -204,14 +205,14 @@ Kept kept_of(const LayerShape& layer, const PassShape& pass, const LayerPlacemen
   if (layer.kind == LayerKind::kHead) {
     const auto vocab = static_cast<double>(vocab_of_rank(layer.vocab, placement.tp));
     const double kept = bytes * tokens * static_cast<double>(layer.width) + 4 * tokens * vocab;
-    return {kept, kept, kept};
+    return {kept, kept, kept, kept};
   }
-  if (layer.kind == LayerKind::kEmbedding) return {8 * tokens, 8 * tokens, 8 * tokens};
+  if (layer.kind == LayerKind::kEmbedding) return {8 * tokens, 8 * tokens, 8 * tokens, 8 * tokens};
   if (layer.kind != LayerKind::kBlock) {
     const double kept = bytes * tokens * static_cast<double>(layer.uses) *
                         static_cast<double>(std::max(layer.input_width, std::int64_t{1}) +
                                             2 * layer.hidden_width / layer.merge);
-    return {kept, kept, kept};
+    return {kept, kept, kept, kept};
   }
   const BlockSizes sizes = sizes_of(layer, placement);
   const double routed =
@@ -229,10 +230,12 @@ Kept kept_of(const LayerShape& layer, const PassShape& pass, const LayerPlacemen
                         (4 * sizes.between + sizes.query + sizes.keys + sizes.values +
                          sizes.output + static_cast<double>(layer.query_rank + layer.kv_rank));
   const double input = bytes * tokens * sizes.between;
-  if (placement.attention == AttentionCore::kFused) return {others + mlp, others, input};
+  // Where attention runs again, the inputs of both halves of the layer stay.
+  const double halves = 2 * input + mlp;
+  if (placement.attention == AttentionCore::kFused) return {others + mlp, others, halves, input};
   const double heads = static_cast<double>(layer.heads) / static_cast<double>(placement.tp);
   const double scores = (2 * bytes + 1) * heads * scores_of(layer, pass);
-  return {others + mlp + scores, others + mlp, input};
+  return {others + mlp + scores, others + mlp, halves, input};
 }
 
 void check(const LayerShape& layer, const PassShape& pass, const LayerPlacement& placement) {
@@ -271,16 +274,30 @@ Nanoseconds optimizer_time(const config::DeviceModel& device, double parameters)
                        (device.memory_bytes_per_s * device.memory_share))};
 }
 
+// By the order of the levels.
+Bytes LayerCost::kept(config::RecomputePlan level) const {
+  const std::array all{activation, activation_selective, activation_recomputed,
+                       activation_attention};
+  return all[static_cast<std::size_t>(level)];
+}
+
+Nanoseconds LayerCost::again(config::RecomputePlan level) const {
+  const std::array all{Nanoseconds{}, recompute_selective, recompute, recompute_attention};
+  return all[static_cast<std::size_t>(level)];
+}
+
 LayerCost& LayerCost::operator+=(const LayerCost& other) {
   forward += other.forward;
   input_gradient += other.input_gradient;
   weight_gradient += other.weight_gradient;
   recompute += other.recompute;
   recompute_selective += other.recompute_selective;
+  recompute_attention += other.recompute_attention;
   attention_forward += other.attention_forward;
   attention_gradient += other.attention_gradient;
   activation += other.activation;
   activation_selective += other.activation_selective;
+  activation_attention += other.activation_attention;
   activation_recomputed += other.activation_recomputed;
   parameters += other.parameters;
   expert_parameters += other.expert_parameters;
@@ -342,6 +359,7 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
   cost.recompute = cost.forward;
   const bool keeps_scores = placement.attention == AttentionCore::kScores;
   cost.recompute_selective = keeps_scores ? passes.core.time() : passes.mlp.time();
+  cost.recompute_attention = cost.forward - passes.mlp.time();
   cost.attention_forward = passes.core.time();
   // Norms are in front of the products, so training them needs gradients that far.
   const bool has_backward = training.needs_input_grad || training.trains;
@@ -356,6 +374,7 @@ LayerCost layer_cost(const config::DeviceModel& device, const LayerShape& layer,
     const double of_adapters = kept_by_adapters(layer, pass, placement);
     cost.activation = rounded(kept.all + of_adapters);
     cost.activation_selective = rounded(kept.selective + of_adapters);
+    cost.activation_attention = rounded(kept.attention + of_adapters);
     cost.activation_recomputed = rounded(kept.input);
   }
   if (placement.tp > 1 && layer.kind != LayerKind::kPatchEmbedding &&

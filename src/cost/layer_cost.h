@@ -47,10 +47,12 @@ struct LayerCost {
   Nanoseconds recompute = {};            // the forward that full recompute adds
   Nanoseconds recompute_selective = {};  // the forward it adds: the MLP; the attention core where
                                          // its scores are in memory
+  Nanoseconds recompute_attention = {};  // the forward that recompute of attention adds
   Nanoseconds attention_forward = {};    // the attention core: part of forward
   Nanoseconds attention_gradient = {};   // its part of the input gradient
   Bytes activation = {};                 // kept for backward without recompute
   Bytes activation_selective = {};       // kept with selective recompute
+  Bytes activation_attention = {};       // kept with recompute of attention
   Bytes activation_recomputed = {};      // kept with full recompute: the layer's input
   Bytes parameters = {};
   Bytes expert_parameters = {};   // the part of `parameters` in experts
@@ -62,10 +64,9 @@ struct LayerCost {
   bool outside_grid = false;        // beyond the measured profile
 
   /// Bytes kept for backward at a level of recompute.
-  [[nodiscard]] Bytes kept(config::RecomputePlan level) const {
-    if (level == config::RecomputePlan::kNone) return activation;
-    return level == config::RecomputePlan::kFull ? activation_recomputed : activation_selective;
-  }
+  [[nodiscard]] Bytes kept(config::RecomputePlan level) const;
+  /// The forward that a level of recompute adds.
+  [[nodiscard]] Nanoseconds again(config::RecomputePlan level) const;
   /// The part of `parameters` that trains where the layer does.
   [[nodiscard]] Bytes trained_parameters() const {
     return adapter_parameters.count > 0 ? adapter_parameters : parameters;

@@ -41,8 +41,8 @@ ModuleCost cost_of_layer(const CostSource& costs, std::int64_t devices_per_node,
   cost.backward = layer.input_gradient + layer.weight_gradient;
   if (cost.backward.count == 0) return cost;
   if (layer.input_gradient.count > 0) cost.backward += reduction;
-  if (recompute == RecomputePlan::kFull) cost.backward += layer.recompute + reduction;
-  if (recompute == RecomputePlan::kSelective) cost.backward += layer.recompute_selective;
+  cost.backward += layer.again(recompute);
+  if (recompute == RecomputePlan::kFull) cost.backward += reduction;
   if (is_block) cost.kept = layer.kept(recompute);
   cost.transient = layer.activation - cost.kept;
   return cost;

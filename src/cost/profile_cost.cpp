@@ -67,6 +67,7 @@ LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch, cons
   // Selective recompute keeps what attention gave.
   cost.recompute_selective = time([](const ProfilePoint& point) { return point.recompute.count; });
   cost.recompute = cost.recompute_selective + cost.attention_forward;
+  cost.recompute_attention = cost.recompute;  // halves of a layer are not measured apart
   // Layers with adapters were measured as they lie: the first of them too passes gradients on
   // inside.
   if (training.needs_input_grad || (training.trains && table.adapters.count > 0))
@@ -81,7 +82,7 @@ LayerCost layer_cost(const config::ProfileTable& table, Nanoseconds launch, cons
         time([](const ProfilePoint& point) { return point.weight_gradient.count; });
   if (training.trains || training.needs_input_grad) {
     cost.activation = bytes([](const ProfilePoint& point) { return point.activation.count; });
-    cost.activation_selective = cost.activation;
+    cost.activation_selective = cost.activation_attention = cost.activation;
     cost.activation_recomputed =
         bytes([](const ProfilePoint& point) { return point.activation_recomputed.count; });
   }

@@ -162,7 +162,7 @@ at::Tensor Backbone::forward(int stage, const at::Tensor& hidden, const at::Tens
     const DecoderLayer& layer = layers_[i];
     stream.hidden = parallel::run_layer(
         *layer_units_[i], layer.keep(), stream.hidden,
-        [&layer, context](const at::Tensor& input) { return layer(input, *context); });
+        [&layer, context](const at::Tensor& input) { return layer(input, context); });
     add_level(stream);
   }
   return join(stream);

@@ -78,18 +78,31 @@ at::Tensor DecoderLayer::attend_early(const at::Tensor& hidden, const PackContex
   return context.attention.attend(queries, keys, values);
 }
 
-at::Tensor DecoderLayer::finish(const at::Tensor& hidden, const at::Tensor& attended) const {
-  const at::Tensor middle = hidden + attention_out_(attended.flatten(1));
-  return middle + parallel::run_part(*unit_, keep_, middle, [this](const at::Tensor& x) {
-           return down_(ops::swiglu(gate_up_(mlp_norm_(x))));
-         });
+at::Tensor DecoderLayer::attend(const at::Tensor& hidden, const PackContext& context) const {
+  const at::Tensor attended =
+      context.attention.exchanges_early()
+          ? attend_early(hidden, context)
+          : context.attention(project(hidden, context.rotary), heads_.queries, heads_.keys);
+  return attention_out_(attended.flatten(1));
 }
 
-at::Tensor DecoderLayer::operator()(const at::Tensor& hidden, const PackContext& context) const {
-  return finish(hidden, context.attention.exchanges_early()
-                            ? attend_early(hidden, context)
-                            : context.attention(project(hidden, context.rotary), heads_.queries,
-                                                heads_.keys));
+at::Tensor DecoderLayer::add_mlp(const at::Tensor& hidden) const {
+  return hidden + parallel::run_part(*unit_, keep_, parallel::LayerPart::kMlp, hidden,
+                                     [this](const at::Tensor& x) {
+                                       return down_(ops::swiglu(gate_up_(mlp_norm_(x))));
+                                     });
+}
+
+at::Tensor DecoderLayer::finish(const at::Tensor& hidden, const at::Tensor& attended) const {
+  return add_mlp(hidden + attention_out_(attended.flatten(1)));
+}
+
+at::Tensor DecoderLayer::operator()(const at::Tensor& hidden,
+                                    const std::shared_ptr<const PackContext>& context) const {
+  return add_mlp(hidden + parallel::run_part(*unit_, keep_, parallel::LayerPart::kAttention, hidden,
+                                             [this, context](const at::Tensor& x) {
+                                               return attend(x, *context);
+                                             }));
 }
 
 }  // namespace tributary::model

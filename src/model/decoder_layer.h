@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -28,7 +29,8 @@ class DecoderLayer {
                const std::string& prefix);
 
   /// shape: hidden [tokens that this rank keeps, width] -> returns the same
-  [[nodiscard]] at::Tensor operator()(const at::Tensor& hidden, const PackContext& context) const;
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& hidden,
+                                      const std::shared_ptr<const PackContext>& context) const;
   /// What it keeps for backward.
   [[nodiscard]] parallel::Keep keep() const { return keep_; }
   void set_keep(parallel::Keep keep) { keep_ = keep; }
@@ -50,6 +52,10 @@ class DecoderLayer {
   [[nodiscard]] at::Tensor normalise_heads(const at::Tensor& heads) const;
   /// As project and attend, but each projection travels while the next one is computed.
   [[nodiscard]] at::Tensor attend_early(const at::Tensor& hidden, const PackContext& context) const;
+  /// The two halves, of which the second adds what it gives to its input.
+  /// shape: [tokens that this rank keeps, width] -> returns the same
+  [[nodiscard]] at::Tensor attend(const at::Tensor& hidden, const PackContext& context) const;
+  [[nodiscard]] at::Tensor add_mlp(const at::Tensor& hidden) const;
 
   const parallel::Unit* unit_;
   config::BackboneConfig config_;

@@ -27,6 +27,8 @@ parallel::Keep keep_at(config::RecomputePlan level) {
       return parallel::Keep::kActivations;
     case config::RecomputePlan::kSelective:
       return parallel::Keep::kAttention;
+    case config::RecomputePlan::kAttention:
+      return parallel::Keep::kMlp;
     case config::RecomputePlan::kFull:
       break;
   }

@@ -156,8 +156,10 @@ at::Tensor run_twice(const Unit& unit, const at::Tensor& x, LayerBody body) {
   return Rerun::apply(x, anchor_like(x), c10::make_intrusive<Part>(std::move(body)));
 }
 
-at::Tensor run_part(const Unit& unit, Keep keep, const at::Tensor& x, LayerBody body) {
-  return keep == Keep::kAttention ? run_twice(unit, x, std::move(body)) : body(x);
+at::Tensor run_part(const Unit& unit, Keep keep, LayerPart part, const at::Tensor& x,
+                    LayerBody body) {
+  const Keep the_other = part == LayerPart::kMlp ? Keep::kAttention : Keep::kMlp;
+  return keep == the_other ? run_twice(unit, x, std::move(body)) : body(x);
 }
 
 at::Tensor run_layer(Unit& unit, Keep keep, const at::Tensor& hidden, LayerBody body) {

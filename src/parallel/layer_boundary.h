@@ -10,9 +10,12 @@
 
 namespace tributary::parallel {
 
-/// What a layer keeps for backward: all activations; those of its attention, while the rest is
-/// computed again; only its input; only its input, in host memory.
-enum class Keep { kActivations, kAttention, kInput, kInputOnHost };
+/// What a layer keeps for backward: all activations; those of its attention or of its MLP, while
+/// the other is computed again; only its input; only its input, in host memory.
+enum class Keep { kActivations, kAttention, kMlp, kInput, kInputOnHost };
+
+/// The two halves of a layer, each with the norm in front of it.
+enum class LayerPart { kAttention, kMlp };
 
 /// What the layers of a module keep: `keep` those whose number in the module `every` divides, all
 /// activations the others.
@@ -49,7 +52,8 @@ using LayerBody = std::function<at::Tensor(const at::Tensor& hidden)>;
 /// Only inside the body of the unit's layer, which holds the unit whole.
 /// shape: x and result as in `body`, which is kept until backward has passed
 [[nodiscard]] at::Tensor run_twice(const Unit& unit, const at::Tensor& x, LayerBody body);
-/// As run_twice under Keep::kAttention; else just runs the part.
-[[nodiscard]] at::Tensor run_part(const Unit& unit, Keep keep, const at::Tensor& x, LayerBody body);
+/// As run_twice where the other part alone is kept; else just runs the part.
+[[nodiscard]] at::Tensor run_part(const Unit& unit, Keep keep, LayerPart part, const at::Tensor& x,
+                                  LayerBody body);
 
 }  // namespace tributary::parallel

@@ -306,8 +306,11 @@ TEST(ReadRunConfig, ReadsRecomputeOfEveryNthLayer) {
   EXPECT_THAT(recompute("[vision/2, backbone.mlp/16]"),
               ElementsAre(ModuleRecompute{"vision", RecomputePlan::kFull, 2},
                           ModuleRecompute{"backbone", RecomputePlan::kSelective, 16}));
+  EXPECT_THAT(recompute("[vision.attn/2, backbone.attn]"),
+              ElementsAre(ModuleRecompute{"vision", RecomputePlan::kAttention, 2},
+                          ModuleRecompute{"backbone", RecomputePlan::kAttention}));
   for (const char* word : {"backbone/1", "backbone/-2", "backbone/2x", "backbone/", "backbone/2000",
-                           "backbone/2.mlp", "head/2", "/2"})
+                           "backbone/2.mlp", "backbone.mlp.attn", "projector.attn", "head/2", "/2"})
     EXPECT_THAT([&] { (void)recompute(str("[", word, "]")); },
                 ThrowsMessage<Error>(HasSubstr("with /n behind it, n from 2 to 1024")))
         << word;

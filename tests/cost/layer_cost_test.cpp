@@ -140,6 +140,8 @@ TEST(LayerCost, NeverFallsWithTokens) {
         EXPECT_GE(now.weight_gradient, before.weight_gradient);
         EXPECT_GE(now.activation, before.activation);
         EXPECT_GE(now.activation, now.activation_selective);
+        EXPECT_GE(now.activation, now.activation_attention);
+        EXPECT_GE(now.activation_attention, now.activation_recomputed);
         before = now;
       }
     }

@@ -265,11 +265,13 @@ TEST(Qwen2_5Vl, RecomputesToTheSameBits) {
   const auto model = small_model();
   loss_of(*model, batch).backward();
   const std::vector<at::Tensor> kept = gradients_of(*model);
+  using config::RecomputePlan::kAttention;
   using config::RecomputePlan::kFull;
   using config::RecomputePlan::kSelective;
   for (const std::vector<config::ModuleRecompute>& modules :
        {std::vector<config::ModuleRecompute>{{"vision"}, {"projector"}, {"backbone"}},
         {{"vision", kSelective}, {"backbone", kSelective}},
+        {{"vision", kAttention}, {"backbone", kAttention}},
         {{"vision", kFull, 2}, {"backbone", kSelective, 2}}}) {
     for (const auto& unit : model->units()) unit->shard_gradient().zero_();
     model->set_recompute(modules);

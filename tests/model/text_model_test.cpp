@@ -90,7 +90,8 @@ TEST_P(TextModel, GivesBitEqualGradientsWhenLayersRunAgain) {
     return all_gradients(*model);
   };
   const at::Tensor kept = gradients();
-  for (const auto level : {config::RecomputePlan::kFull, config::RecomputePlan::kSelective}) {
+  for (const auto level : {config::RecomputePlan::kFull, config::RecomputePlan::kSelective,
+                           config::RecomputePlan::kAttention}) {
     for (const std::int64_t every : {1, 2}) {
       const std::vector<config::ModuleRecompute> recompute{{"backbone", level, every}};
       model->set_recompute(recompute);

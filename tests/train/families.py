@@ -11,6 +11,7 @@ import PIL.Image
 import run_case
 import tiny_run
 
+TEXT = ("qwen2", "qwen3", "llama")
 AUDIO_TOKENS = {"<|image_pad|>": "<|AUDIO|>", "<|vision_start|>": "<|audio_bos|>",
                 "<|vision_end|>": "<|audio_eos|>"}
 OMNI_TOKENS = {"<|image_pad|>": "<|IMAGE|>", "<|video_pad|>": "<|VIDEO|>",
@@ -126,9 +127,10 @@ def write_family(model, family):
                   "audio_config": {"d_model": 32, "encoder_layers": 2,
                                    "encoder_attention_heads": 2, "encoder_ffn_dim": 48,
                                    "num_mel_bins": 16, "max_source_positions": 50}}
-    elif family == "llama":
-        config = {**text, "model_type": "llama", "tie_word_embeddings": True}
-        replace_tokens(model, LLAMA_TOKENS)
+    elif family in TEXT:
+        config = {**text, "model_type": family, "tie_word_embeddings": True}
+        if family == "llama":
+            replace_tokens(model, LLAMA_TOKENS)
     elif family == "llava_onevision":
         replace_tokens(model, LLAVA_TOKENS)
         pinpoints = [[30 * rows, 30 * columns] for rows in (1, 2) for columns in (1, 2, 3)]
@@ -164,7 +166,7 @@ def write_family(model, family):
 
 
 # For the table of docs/models.md: what EachFamily.check does, and with which families.
-CHECKED = ("llama", "qwen2_vl", "qwen3_vl", "internvl", "llava_onevision", "qwen2_audio",
+CHECKED = ("qwen2", "qwen3", "llama", "qwen2_vl", "qwen3_vl", "internvl", "llava_onevision", "qwen2_audio",
            "qwen2_5_omni_thinker")
 COVERS = {"train": CHECKED, "tp": CHECKED, "pp": CHECKED, "generate": CHECKED, "export": CHECKED}
 
@@ -183,9 +185,9 @@ class FamilyCase(run_case.RunCase):
         subprocess.run(["cp", "-r", self.shared / "model", model], check=True)
         if family != "qwen2_5_vl":
             write_family(model, family)
-        names = {"llama": ["words"], "qwen2_audio": ["sounds", "words"],
+        names = {"qwen2_audio": ["sounds", "words"],
                  "qwen2_5_omni_thinker": ["colours", "clips", "sounds"]}.get(
-            family, ["colours", "clips", "words"])
+            family, ["words"] if family in TEXT else ["colours", "clips", "words"])
         return {"model": {"path": str(model)},
                 "data": {"sources": [
                     {"name": name, "path": str(self.shared / f"data/{name}.train.jsonl"),
@@ -215,7 +217,7 @@ class EachFamily(FamilyCase):
         self.assertEqual(len(alone), 6)
         self.assertLess(alone[-1], alone[0])
 
-        longest = 80 if family in ("qwen2_vl", "qwen3_vl", "llama") else 100
+        longest = 80 if family in ("qwen2_vl", "qwen3_vl", *TEXT) else 100
         for name, degrees in {
                 "tp": ["parallel.tp=2"],
                 "pp": ["parallel.pp=2", f"batch.capacity_tokens={longest}"]}.items():
@@ -242,7 +244,7 @@ class EachFamily(FamilyCase):
         question = ["--prompt", "say oak"]
         if family in ("qwen2_audio", "qwen2_5_omni_thinker"):
             question = ["--audio", self.shared / "data/held_out-1.wav", "--prompt", "high?"]
-        elif family != "llama":
+        elif family not in TEXT:
             picture = next((self.shared / "data/images").glob("held_out-*.png"))
             question = ["--image", picture, "--prompt", "colour?"]
         of_run = self.answer(self.shared / f"{family}-run", *question)

@@ -138,6 +138,7 @@ TEST(CountTraining, CountsRecomputeAsHardwareWorkAlone) {
        .attention = 8000000,
        .is_causal = true,
        .layers = 5}};
+  using config::RecomputePlan::kAttention;
   using config::RecomputePlan::kFull;
   using config::RecomputePlan::kSelective;
   const auto added = [&](std::vector<std::string> frozen,
@@ -154,6 +155,8 @@ TEST(CountTraining, CountsRecomputeAsHardwareWorkAlone) {
   EXPECT_DOUBLE_EQ(added({}, {{"backbone"}}), 300000 + 4000000) << "nor is the head";
   EXPECT_DOUBLE_EQ(added({}, {{"vision"}, {"projector"}, {"backbone"}}), 1099 + 20000 + 4300000);
   EXPECT_DOUBLE_EQ(added({}, {{"vision", kSelective}, {"backbone", kSelective}}), 600 + 200000);
+  EXPECT_DOUBLE_EQ(added({}, {{"vision", kAttention}, {"backbone", kAttention}}),
+                   399 + 100 + 100000 + 4000000);
   EXPECT_DOUBLE_EQ(added({}, {{"backbone", kFull, 2}}), 3 * 4300000 / 5.0) << "layers 0, 2 and 4";
   EXPECT_DOUBLE_EQ(added({}, {{"backbone", kSelective, 3}}), 2 * 200000 / 5.0);
   EXPECT_DOUBLE_EQ(added({"vision"}, {{"vision"}}), 0) << "no backward, nothing to run again for";

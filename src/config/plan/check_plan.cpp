@@ -75,7 +75,7 @@ class PlanCheck {
   void check_recompute(const ModulePlan& module) {
     if (module.recompute_every > 1 && module.recompute == RecomputePlan::kNone)
       add(key_of(module, "recompute_every"), "config: module recomputes nothing",
-          str(module.recompute_every), "no such key, or recompute selective or full");
+          str(module.recompute_every), "no such key, or recompute selective, full or attention");
   }
 
   void check_ranks(const ModulePlan& module) {

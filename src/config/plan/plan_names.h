@@ -19,7 +19,7 @@ const std::vector<std::string>& plan_names_of();
   }
 
 TRIB_PLAN_NAMES(Placement, "inline", "colocated", "separate", "flow", "sliced")
-TRIB_PLAN_NAMES(RecomputePlan, "none", "selective", "full")
+TRIB_PLAN_NAMES(RecomputePlan, "none", "selective", "full", "attention")
 TRIB_PLAN_NAMES(TrainMode, "full", "lora", "frozen")
 TRIB_PLAN_NAMES(OptimizerKind, "adamw", "muon", "adamw_8bit")
 TRIB_PLAN_NAMES(AdapterKind, "none", "lora", "dora")

@@ -13,12 +13,13 @@ constexpr double kAnyNumber = 1e300;
 
 using R = RunConfig;
 
-/// The words of `model.recompute`: modules, and those with MLPs of their own.
+/// The words of `model.recompute`: modules, and the parts of those that have layers.
 std::vector<std::string> recompute_words() {
   std::vector<std::string> words = known_module_names();
   for (const KnownModule& each : known_modules())
     if (each.role != ModuleRole::kProjector)
-      words.push_back(word_of({std::string(each.name), RecomputePlan::kSelective}));
+      for (const RecomputePlan level : {RecomputePlan::kSelective, RecomputePlan::kAttention})
+        words.push_back(word_of({std::string(each.name), level}));
   return words;
 }
 
@@ -104,7 +105,8 @@ std::vector<Key> first_keys() {
       key<&R::model, &ModelSection::recompute>(
           {.path = "model.recompute",
            .meaning = "Modules whose layers run forward again in the backward pass, to save "
-                      "memory; with `.mlp` just the MLPs of their layers; with `/n` just layers 0, "
+                      "memory; with `.mlp` just the MLPs of their layers, with `.attn` just the "
+                      "attention; with `/n` just layers 0, "
                       "n, 2n and so on, while the others keep their activations.",
            .choices = recompute_words()}),
       key<&R::model, &ModelSection::offload>(

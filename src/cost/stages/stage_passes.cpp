@@ -115,14 +115,12 @@ struct Again {
 
 Again run_again(const PlacedRun& run, const LayerCost& cost, const InLine& in_line,
                 const StageRules& rules) {
-  Again again{.kept = cost.kept(run.recompute)};
-  if (run.recompute == RecomputePlan::kFull) {
-    again.compute = cost.recompute;
-    again.in_line = in_line.forward;
-  } else if (run.recompute == RecomputePlan::kSelective) {
-    again.compute = cost.recompute_selective;
-    if (rules.execution.attention == AttentionCore::kFused) again.in_line = in_line.mlp;
-  }
+  Again again{.compute = cost.again(run.recompute), .kept = cost.kept(run.recompute)};
+  if (run.recompute == RecomputePlan::kFull) again.in_line = in_line.forward;
+  if (run.recompute == RecomputePlan::kAttention) again.in_line = in_line.forward - in_line.mlp;
+  if (run.recompute == RecomputePlan::kSelective &&
+      rules.execution.attention == AttentionCore::kFused)
+    again.in_line = in_line.mlp;
   return again;
 }
 

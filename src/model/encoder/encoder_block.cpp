@@ -77,7 +77,7 @@ at::Tensor EncoderBlock::run(const at::Tensor& hidden, const BlockContext& conte
   };
   return parallel::run_layer(
       unit_, keep_, hidden, [this, context, scaled, owner = std::move(owner)](const at::Tensor& x) {
-        const at::Tensor attended = x + scaled(0, attend(norm1_(x), context));
+        const at::Tensor attended = x + scaled(0, attend(x, context, owner));
         return attended + scaled(1, run_mlp(attended));
       });
 }
@@ -90,23 +90,28 @@ at::Tensor EncoderBlock::project(const at::Tensor& x) const {
   return at::cat({qk_norm_[0](parts[0]), qk_norm_[1](parts[1]), parts[2]}, 1);
 }
 
-at::Tensor EncoderBlock::attend(const at::Tensor& x, const BlockContext& context) const {
-  const at::Tensor qkv = project(x);
-  const at::Tensor rotated =
-      context.rotary == nullptr ? qkv : ops::rotate_heads(qkv, *context.rotary, 2 * heads_);
-  const at::Tensor attended = parallel::observe_attention(
-      unit_.layout().chain.get(), rotated, [&](const at::Tensor& heads) {
-        return ops::attend_packed(heads, heads_, heads_, context.groups);
-      });
-  return out_(attended.reshape({x.size(0), heads_ * head_width_}));
+at::Tensor EncoderBlock::attend(const at::Tensor& x, const BlockContext& context,
+                                std::shared_ptr<const void> owner) const {
+  const auto run = [this, context, owner = std::move(owner)](const at::Tensor& hidden) {
+    const at::Tensor qkv = project(norm1_(hidden));
+    const at::Tensor rotated =
+        context.rotary == nullptr ? qkv : ops::rotate_heads(qkv, *context.rotary, 2 * heads_);
+    const at::Tensor attended = parallel::observe_attention(
+        unit_.layout().chain.get(), rotated, [&](const at::Tensor& heads) {
+          return ops::attend_packed(heads, heads_, heads_, context.groups);
+        });
+    return out_(attended.reshape({hidden.size(0), heads_ * head_width_}));
+  };
+  return parallel::run_part(unit_, keep_, parallel::LayerPart::kAttention, x, run);
 }
 
 at::Tensor EncoderBlock::run_mlp(const at::Tensor& x) const {
-  return parallel::run_part(unit_, keep_, x, [this](const at::Tensor& hidden) {
-    const at::Tensor normalised = norm2_(hidden);
-    return last_(gate_up_ ? ops::swiglu((*gate_up_)(normalised))
-                          : ops::activate((*first_)(normalised), *activation_));
-  });
+  return parallel::run_part(
+      unit_, keep_, parallel::LayerPart::kMlp, x, [this](const at::Tensor& hidden) {
+        const at::Tensor normalised = norm2_(hidden);
+        return last_(gate_up_ ? ops::swiglu((*gate_up_)(normalised))
+                              : ops::activate((*first_)(normalised), *activation_));
+      });
 }
 
 void set_keep(std::span<const std::unique_ptr<EncoderBlock>> blocks, parallel::LayerKeep keep) {

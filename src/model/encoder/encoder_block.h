@@ -73,7 +73,9 @@ class EncoderBlock {
   /// Query, key and value heads of this rank, normalised where the block does that.
   /// shape: x [rows, width] -> returns [rows, 3 * heads, head_width]
   [[nodiscard]] at::Tensor project(const at::Tensor& x) const;
-  [[nodiscard]] at::Tensor attend(const at::Tensor& x, const BlockContext& context) const;
+  /// `owner` as in run. shape: x [rows, width] -> returns the same
+  [[nodiscard]] at::Tensor attend(const at::Tensor& x, const BlockContext& context,
+                                  std::shared_ptr<const void> owner) const;
   [[nodiscard]] at::Tensor run_mlp(const at::Tensor& x) const;
 
   parallel::Unit& unit_;

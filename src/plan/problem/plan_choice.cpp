@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "config/plan/plan_names.h"
 #include "core/error.h"
 #include "schedule/order/all_orders.h"
 
@@ -82,7 +83,7 @@ std::string degrees_text(const MeshShape& mesh) {
 
 std::string recompute_text(config::RecomputePlan level) {
   if (level == config::RecomputePlan::kNone) return "";
-  return level == config::RecomputePlan::kFull ? ", full recompute" : ", selective recompute";
+  return str(", ", config::plan_name_of(level), " recompute");
 }
 
 /// A capacity that `microbatches` level microbatches of any batch hardly ever exceed: the longest

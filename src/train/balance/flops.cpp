@@ -42,6 +42,9 @@ TrainFlops count_module(const config::ModuleWork& work, bool trained, bool flows
   if (again.level == config::RecomputePlan::kFull)
     train.hardware += share * (work.linear - work.outside_layers + work.real_attention());
   if (again.level == config::RecomputePlan::kSelective) train.hardware += share * work.mlp;
+  if (again.level == config::RecomputePlan::kAttention)
+    train.hardware +=
+        share * (work.linear - work.outside_layers - work.mlp + work.real_attention());
   return train;
 }
 

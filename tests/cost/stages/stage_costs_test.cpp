@@ -122,12 +122,19 @@ TEST(LayerStageCosts, RecomputeTradesTimeForMemory) {
   const StageCost none = small_costs(plan).cost(0, 0, kShape);
   plan.modules[0].recompute = config::RecomputePlan::kSelective;
   const StageCost selective = small_costs(plan).cost(0, 0, kShape);
+  plan.modules[0].recompute = config::RecomputePlan::kAttention;
+  const StageCost attention = small_costs(plan).cost(0, 0, kShape);
   plan.modules[0].recompute = config::RecomputePlan::kFull;
   const StageCost full = small_costs(plan).cost(0, 0, kShape);
   EXPECT_LT(none.input_gradient, selective.input_gradient);
   EXPECT_LT(selective.input_gradient, full.input_gradient);
   EXPECT_GT(none.kept, selective.kept);
   EXPECT_GT(selective.kept, full.kept);
+  EXPECT_GT(none.kept, attention.kept);
+  EXPECT_GT(attention.kept, full.kept);
+  EXPECT_EQ(attention.input_gradient - none.input_gradient,
+            full.input_gradient - selective.input_gradient)
+      << "the halves of a layer";
   EXPECT_EQ(none.forward, full.forward);
 }
 
@@ -200,6 +207,7 @@ TEST(LayerStageCosts, FlopsAreCountedInThreeWaysAndWithoutFrozenModules) {
   };
   const StageFlops none = flops_with(config::RecomputePlan::kNone);
   const StageFlops selective = flops_with(config::RecomputePlan::kSelective);
+  const StageFlops attention = flops_with(config::RecomputePlan::kAttention);
   const StageFlops full = flops_with(config::RecomputePlan::kFull);
   // Model FLOPs do not count what runs again; the hardware's do: one more forward of the blocks.
   EXPECT_EQ(none.all.causal, full.all.causal);
@@ -210,6 +218,8 @@ TEST(LayerStageCosts, FlopsAreCountedInThreeWaysAndWithoutFrozenModules) {
   const LayerFlops layer = count_layer_flops(block, kShape.backbone);
   EXPECT_DOUBLE_EQ(full.all.hardware - full.all.causal, 2 * (layer.linear + layer.attention / 2));
   EXPECT_DOUBLE_EQ(selective.all.hardware - selective.all.causal, 2 * layer.mlp);
+  EXPECT_DOUBLE_EQ(attention.all.hardware - attention.all.causal,
+                   2 * (layer.linear - layer.mlp + layer.attention / 2));
   EXPECT_DOUBLE_EQ(full.all.full - full.all.causal, 2 * 3 * layer.attention / 2);
   EXPECT_EQ(full.frozen.causal, 0);
   plan.modules[0].train = config::TrainMode::kFrozen;

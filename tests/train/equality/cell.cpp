@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include "config/family/all_families.h"
 #include "config/run/adapter.h"
 #include "core/text.h"
 #include "schedule/order/all_orders.h"
@@ -73,45 +74,45 @@ std::vector<std::string> trained_names(const model::Model& model) {
 }  // namespace
 
 std::string Cell::name() const {
-  std::string text = "qwen3";
-  if (sees) text = "qwen2_5_vl";
-  if (sees && tower == config::VisionClass::kQwen2Vl) text = "qwen2_vl";
-  if (sees && tower == config::VisionClass::kQwen3Vl) text = "qwen3_vl";
-  if (sees && tower == config::VisionClass::kInternVit) text = "internvl";
-  if (sees && tower == config::VisionClass::kSiglip) text = "llava_onevision";
-  if (hears) text = sees ? "qwen2_5_omni" : "qwen2_audio";
+  std::string name(config::entry_of(text).model_type);
+  if (sees) name = "qwen2_5_vl";
+  if (sees && tower == config::VisionClass::kQwen2Vl) name = "qwen2_vl";
+  if (sees && tower == config::VisionClass::kQwen3Vl) name = "qwen3_vl";
+  if (sees && tower == config::VisionClass::kInternVit) name = "internvl";
+  if (sees && tower == config::VisionClass::kSiglip) name = "llava_onevision";
+  if (hears) name = sees ? "qwen2_5_omni" : "qwen2_audio";
   const auto add = [&](const char* axis, std::int64_t degree) {
-    if (degree > 1) text += str(" ", axis, degree);
+    if (degree > 1) name += str(" ", axis, degree);
   };
-  if (shape.pp > 1) text += str(" pp", shape.pp, " ", schedule::traits_of(order).name);
-  if (vision_stages > 0) text += " vision_apart";
-  if (vision) text += str(" ", encoder(), "(", config::describe(*vision), ")");
-  if (audio) text += str(" audio(", config::describe(*audio), ")");
-  if (vision_passes > 0) text += str(" colocated:", vision_passes);
-  if (vision_turns) text += " turns";
-  if (virtual_stages > 1) text += str(" virtual", virtual_stages);
-  if (ties_head) text += " tied";
+  if (shape.pp > 1) name += str(" pp", shape.pp, " ", schedule::traits_of(order).name);
+  if (vision_stages > 0) name += " vision_apart";
+  if (vision) name += str(" ", encoder(), "(", config::describe(*vision), ")");
+  if (audio) name += str(" audio(", config::describe(*audio), ")");
+  if (vision_passes > 0) name += str(" colocated:", vision_passes);
+  if (vision_turns) name += " turns";
+  if (virtual_stages > 1) name += str(" virtual", virtual_stages);
+  if (ties_head) name += " tied";
   add("dp_replicate", shape.dp_replicate);
   add("dp_shard", shape.dp_shard);
   add("cp", shape.cp);
   add("ulysses", shape.ulysses);
   add("tp", shape.tp);
-  for (const std::string& module : freeze) text += " frozen:" + module;
-  if (adapter.kind != config::AdapterKind::kNone) text += " " + config::describe_adapter(adapter);
-  if (optimizer == config::OptimizerKind::kMuon) text += " muon";
-  for (const config::ModuleRecompute& each : recompute) text += " recompute:" + word_of(each);
-  if (samples != 6) text += str(" samples:", samples);
-  if (!releases) text += " kept";
-  if (ulysses_async) text += " async";
-  if (shards_optimizer) text += " zero1";
-  for (const std::string& module : offload) text += " offload:" + module;
-  if (chunks_head) text += " chunks";
-  if (balance == config::Balance::kLpt) text += " lpt";
-  if (balance == config::Balance::kLpt2d) text += " lpt_2d";
-  if (microbatches > 0) text += str(" level:", microbatches);
-  if (compares_pairs) text += " pairs";
-  if (prefetch != 1) text += str(" prefetch:", prefetch);
-  return text;
+  for (const std::string& module : freeze) name += " frozen:" + module;
+  if (adapter.kind != config::AdapterKind::kNone) name += " " + config::describe_adapter(adapter);
+  if (optimizer == config::OptimizerKind::kMuon) name += " muon";
+  for (const config::ModuleRecompute& each : recompute) name += " recompute:" + word_of(each);
+  if (samples != 6) name += str(" samples:", samples);
+  if (!releases) name += " kept";
+  if (ulysses_async) name += " async";
+  if (shards_optimizer) name += " zero1";
+  for (const std::string& module : offload) name += " offload:" + module;
+  if (chunks_head) name += " chunks";
+  if (balance == config::Balance::kLpt) name += " lpt";
+  if (balance == config::Balance::kLpt2d) name += " lpt_2d";
+  if (microbatches > 0) name += str(" level:", microbatches);
+  if (compares_pairs) name += " pairs";
+  if (prefetch != 1) name += str(" prefetch:", prefetch);
+  return name;
 }
 
 std::int64_t count_state_bytes(const mesh::Mesh& mesh) {

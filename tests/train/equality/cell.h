@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/family/model_config.h"
 #include "config/run/mesh_shape.h"
 #include "config/run/run_config.h"
 #include "mesh/mesh.h"
@@ -23,7 +24,8 @@ struct Cell {
   bool vision_turns = false;                     // its passes run among those of the backbone
   std::optional<config::MeshShape> audio = {};   // of Omni's tower of sound, on the last ranks
   std::int64_t layers = 2;                       // of the backbone
-  bool sees = true;                              // a Qwen-VL, else Qwen3
+  bool sees = true;                              // a Qwen-VL, else a model of text
+  config::ModelFamily text = config::ModelFamily::kQwen3;  // of that: Qwen2, Qwen3 or Llama
   config::VisionClass tower = config::VisionClass::kQwen2_5Vl;
   /// A Qwen2-Audio, whose tower the fields of `vision` place; where it sees too, Qwen2.5-Omni.
   bool hears = false;

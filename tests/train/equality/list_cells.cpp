@@ -13,6 +13,7 @@ constexpr std::array<Degree, 5> kAxes{&config::MeshShape::dp_replicate,
                                       &config::MeshShape::ulysses, &config::MeshShape::tp};
 
 constexpr config::RecomputePlan kMlps = config::RecomputePlan::kSelective;
+constexpr config::RecomputePlan kAttention = config::RecomputePlan::kAttention;
 
 const config::AdapterSection kLora{.kind = config::AdapterKind::kLora, .rank = 3, .alpha = 6};
 
@@ -156,6 +157,18 @@ void add_adapters(bool all, std::vector<Cell>& cells) {
   }
 }
 
+/// Adds attention that runs again where it has collectives inside, and where weight gradients wait.
+void add_attention_again(std::vector<Cell>& cells) {
+  for (Cell cell : {Cell{.shape = {.dp_shard = 2}}, Cell{.shape = {.tp = 2}},
+                    Cell{.shape = {.cp = 2}, .sees = false},
+                    Cell{.shape = {.ulysses = 2}, .sees = false, .ulysses_async = true},
+                    Cell{.shape = {.cp = 2, .tp = 2}}, pipeline({.pp = 2}, Order::kZbV)}) {
+    cell.recompute = {{"vision", kAttention}, {"backbone", kAttention}};
+    cell.steps = 4;
+    cells.push_back(std::move(cell));
+  }
+}
+
 /// Adds Muon where a matrix is cut over ranks, and where it is not.
 void add_muon(std::vector<Cell>& cells) {
   for (Cell cell :
@@ -252,6 +265,21 @@ std::vector<Cell> list_branches() {
   cells[6].audio = {{.pp = 2}};
   cells[7].audio = {{.dp_shard = 2}};
   return cells;
+}
+
+/// Adds the models of text that no other cell has.
+void add_texts(std::vector<Cell>& cells) {
+  const auto add = [&](config::ModelFamily family, const config::MeshShape& shape) {
+    cells.push_back({.shape = shape, .sees = false, .text = family, .steps = 6});
+  };
+  for (const config::MeshShape& shape :
+       {shape_of({&config::MeshShape::tp}), shape_of({&config::MeshShape::cp}),
+        shape_of({&config::MeshShape::dp_shard}), shape_of({&config::MeshShape::pp})}) {
+    add(config::ModelFamily::kQwen2, shape);
+    add(config::ModelFamily::kLlama, shape);
+  }
+  cells.back().adapter = kLora;
+  add(config::ModelFamily::kQwen3, shape_of({&config::MeshShape::pp}));
 }
 
 /// Adds Qwen2-Audio: every axis, frozen and recomputed, and its tower with ranks of its own, on
@@ -365,8 +393,10 @@ std::vector<Cell> list_cells(bool all) {
   add_placements(all, cells);
   add_towers(all, cells);
   add_adapters(all, cells);
+  add_attention_again(cells);
   add_muon(cells);
   add_sound(all, cells);
+  add_texts(cells);
   return cells;
 }
 

@@ -64,6 +64,13 @@ void change_tower(config::VisionClass tower, config::ModelConfig& config) {
   config.backbone.deepstack_levels = 2;
 }
 
+/// Turns the tiny Qwen3 into another model of text.
+void change_text(config::ModelFamily family, config::ModelConfig& config) {
+  config.family = family;
+  config.backbone.qkv_bias = family == config::ModelFamily::kQwen2;
+  config.backbone.qk_norm = family == config::ModelFamily::kQwen3;
+}
+
 }  // namespace
 
 config::ModelConfig tiny_model_config(bool sees, config::VisionClass tower) {
@@ -292,6 +299,7 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   config_.parallel.release = cell.releases ? config::Release::kAuto : config::Release::kNever;
   config::ModelConfig model_config =
       cell.hears ? tiny_hearing_config(cell.sees) : tiny_model_config(cell.sees, cell.tower);
+  if (!cell.sees && !cell.hears) change_text(cell.text, model_config);
   model_config.backbone.layers = cell.layers;
   model_config.backbone.tied_head = model_config.backbone.tied_head || cell.ties_head;
   config_.batch = {.global_samples = cell.samples,
