@@ -96,11 +96,11 @@ class PathWalk {
     return sender_is_late ? of.send : of.receive;
   }
 
-  /// The step of the other module on its ranks, or else what all lanes waited for.
+  /// The step of the module before it on its ranks, or else what all lanes waited for.
   [[nodiscard]] int before_step(int action) const {
     const Nanoseconds start = times_.actions[action].start;
-    if (program_.steps_second(action))
-      for (const int first : program_.first_steps())
+    if (const int place = program_.place_of_step(action); place > 0)
+      for (const int first : program_.shared_steps()[static_cast<std::size_t>(place) - 1])
         if (times_.actions[first].end == start && times_.actions[first].start < start) return first;
     return before_meeting(program_.step(), start);
   }

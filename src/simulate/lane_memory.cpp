@@ -20,6 +20,10 @@ struct Change {
   Bytes features;
 };
 
+bool is_before(const Change& a, const Change& b) {
+  return std::tie(a.time, a.order) < std::tie(b.time, b.order);
+}
+
 /// The changes in one lane's memory, in the order of time.
 class LaneChanges {
  public:
@@ -36,9 +40,7 @@ class LaneChanges {
       if (program.kind(action) == StepKind::kPass) add_pass(action);
       if (program.kind(action) == StepKind::kSend) add_send(action);
     }
-    std::stable_sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
-      return std::tie(a.time, a.order) < std::tie(b.time, b.order);
-    });
+    std::ranges::stable_sort(changes_, is_before);
   }
   [[nodiscard]] const std::vector<Change>& list() const { return changes_; }
 
@@ -190,18 +192,21 @@ void add_buffers(const StepProgram& program, const StepLoad& load,
 class RankMemory {
  public:
   /// Gathered values and the process exist once on a rank, so only their excess is added.
-  RankMemory(const LaneMemory& own, std::span<const LaneMemory> others) : memory_(own) {
-    for (const LaneMemory& each : others) {
-      state_ += each.parameters + each.gradients + each.optimizer + each.buffers;
-      state_ += std::max(Bytes{}, each.gathered - own.gathered);
-      state_ += std::max(Bytes{}, each.process - own.process);
+  RankMemory(const LaneMemory& own, std::span<const LaneMemory* const> others) : memory_(own) {
+    Bytes gathered = own.gathered;
+    Bytes process = own.process;
+    for (const LaneMemory* each : others) {
+      state_ += each->parameters + each->gradients + each->optimizer + each->buffers;
+      gathered = std::max(gathered, each->gathered);
+      process = std::max(process, each->process);
     }
+    state_ += gathered - own.gathered + (process - own.process);
     memory_.other = state_;
     fixed_ = memory_.total();
     points_.push_back({.time = {}, .bytes = fixed_});
   }
 
-  /// Merges the changes of both lanes, each in ascending order.
+  /// Merges the changes of this lane and those of the others, each in ascending order.
   void follow(std::span<const Change> own, std::span<const Change> other) {
     while (!own.empty() || !other.empty()) {
       const bool is_own = other.empty() || (!own.empty() && !(is_before(other[0], own[0])));
@@ -214,9 +219,6 @@ class RankMemory {
   [[nodiscard]] std::vector<MemoryPoint>& points() { return points_; }
 
  private:
-  static bool is_before(const Change& a, const Change& b) {
-    return std::tie(a.time, a.order) < std::tie(b.time, b.order);
-  }
   void add(const Change& change, bool is_own) {
     if (is_own) {
       activations_ += change.activations;
@@ -259,7 +261,7 @@ std::vector<LaneMemory> follow_memory(const StepProgram& program, const StepLoad
   for (int lane = 0; lane < program.lanes(); ++lane)
     state.push_back(fixed_memory(program, costs, lane));
   add_buffers(program, load, state);
-  const bool has_beside = program.map().colocated() >= 0;
+  const bool has_beside = !program.map().sharers().empty();
   std::vector<std::vector<Change>> changes(static_cast<std::size_t>(program.lanes()));
   const auto find = [&](int lane) {
     changes[lane] = LaneChanges(program, load, times, costs, pass_costs, lane).list();
@@ -269,14 +271,18 @@ std::vector<LaneMemory> follow_memory(const StepProgram& program, const StepLoad
   for (int lane = 0; lane < program.lanes(); ++lane) {
     if (!has_beside) find(lane);
     std::optional<RankMemory> fullest;
-    const auto follow = [&](std::span<const LaneMemory> others, std::span<const Change> beside) {
+    for (const std::vector<int>& beside : program.map().lanes_on_ranks(lane)) {
+      std::vector<const LaneMemory*> others;
+      std::vector<Change> of_others;
+      for (const int other : beside) {
+        others.push_back(&state[other]);
+        of_others.insert(of_others.end(), changes[other].begin(), changes[other].end());
+      }
+      if (beside.size() > 1) std::ranges::stable_sort(of_others, is_before);
       RankMemory rank(state[lane], others);
-      rank.follow(changes[lane], beside);
+      rank.follow(changes[lane], of_others);
       if (!fullest || rank.memory().total() > fullest->memory().total()) fullest = std::move(rank);
-    };
-    for (const int beside : program.map().lanes_beside(lane))
-      follow(std::span(state).subspan(beside, 1), changes[beside]);
-    if (!fullest) follow({}, {});
+    }
     memory.push_back(fullest->memory());
     if (points != nullptr) points->push_back(std::move(fullest->points()));
     if (!has_beside) changes[lane] = {};

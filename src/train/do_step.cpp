@@ -66,14 +66,10 @@ TrainFlops work_of(const Session& session, const std::vector<SampleShape>& shape
 
 /// The work of this rank in the step.
 WorkLoad own_load(const Session& session, const TakenStep& taken) {
-  const mesh::Mesh* encoder = session.lanes.encodes()
-                                  ? session.model->encoder_layouts().at(session.lanes.encoder).mesh
-                                  : nullptr;
   return load_of_rank({.model = session.model_config,
                        .section = session.config.model,
                        .lanes = session.lanes,
                        .backbone = *session.mesh,
-                       .encoder = encoder,
                        .times = session.times.get()},
                       taken.shapes, taken.media.items);
 }
@@ -183,9 +179,7 @@ std::vector<std::string> keys_of_all(const mesh::Mesh& mesh,
 void correct_costs(const Session& session, const TakenStep& taken, const BatchResult& batch,
                    double seconds) {
   const RunLanes& lanes = session.lanes;
-  const mesh::Mesh& mesh = lanes.runs_backbone()
-                               ? *session.mesh
-                               : *session.model->encoder_layouts().at(lanes.encoder).mesh;
+  const mesh::Mesh& mesh = lanes.runs_backbone() ? *session.mesh : *lanes.encoders.front().mesh;
   session.planner->correction()->end_step(taken.first_index, *taken.predicted,
                                           gather_parts({.replica = mesh.data_index(),
                                                         .microbatches = batch.microbatches,

@@ -116,7 +116,8 @@ class TrainedPlans(unittest.TestCase):
             self.done("report", run, "--predicted", trace)
 
     def test_each_of_two_towers_trains_where_the_plan_says(self):
-        """The search gives each tower of Qwen2.5-Omni a rank of its own here."""
+        """The search gives each tower of Qwen2.5-Omni a rank of its own here; both may also be beside
+        the backbone."""
         model = self.root / "omni"
         shutil.copytree(self.root / "model", model)
         families.write_family(model, "qwen2_5_omni_thinker")
@@ -133,12 +134,19 @@ class TrainedPlans(unittest.TestCase):
         modules = json.loads(plan.read_text())["modules"]
         self.assertEqual([modules[name]["placement"] for name in ("vision", "audio")],
                          ["separate", "separate"])
-        alone, run = self.root / "omni-alone", self.root / "omni-run"
+        alone = self.root / "omni-alone"
         self.done("train", config, f"run.dir={alone}")
-        self.done("launch", "-n", RANKS, "--", "train", config, "--plan", plan, f"run.dir={run}")
-        for ours, theirs in zip(self.losses(run), self.losses(alone), strict=True):
-            self.assertAlmostEqual(ours, theirs, delta=1e-5 * theirs)
-        self.done("simulate", run / "plan.json", "--run", run, "--cluster", gpus, "--model", model)
+        beside = ("parallel.pp=2", "parallel.vision.placement=colocated", "parallel.vision.tp=2",
+                  "parallel.audio.placement=colocated", "parallel.audio.passes=2")
+        for name, ranks, words in (("apart", RANKS, ("--plan", plan)), ("beside", 2, beside)):
+            run = self.root / f"omni-{name}"
+            self.done("launch", "-n", ranks, "--", "train", config, *words, f"run.dir={run}")
+            for ours, theirs in zip(self.losses(run), self.losses(alone), strict=True):
+                self.assertAlmostEqual(ours, theirs, delta=1e-5 * theirs)
+            found = json.loads(self.done("simulate", run / "plan.json", "--run", run, "--cluster", gpus,
+                                         "--model", model, "--json"))
+            self.assertEqual(found["ranks"], ranks)
+            self.assertGreaterEqual(found["step_ns"], found["lower_bound_ns"])
 
     def test_an_idle_rank_of_a_pack_sends_the_gradients_of_a_frozen_projector(self):
         """Two ranks share packs of one picture, so one of them has no features."""

@@ -59,10 +59,6 @@ TEST_F(LoadOfRank, IsThatOfItsReplicaWhereModulesLieTogether) {
 TEST_F(LoadOfRank, HasEachModuleOnceWhereTheyLieApart) {
   const mesh::Mesh alone;  // of both modules: colocated on one rank
   RunLanes lanes = one_lane();
-  lanes.encoding = 0;
-  lanes.seat = 1;
-  lanes.encoder_edge = 0;
-  lanes.encoder = "vision";
   lanes.edges.push_back({.encoder = "vision",
                          .takes = {Modality::kImage, Modality::kVideo},
                          .ranks = {},
@@ -82,7 +78,8 @@ TEST_F(LoadOfRank, HasEachModuleOnceWhereTheyLieApart) {
                 .attention)
       << "without that of the tower";
 
-  const WorkLoad both = load_of_rank({model_, section_, lanes, alone, &alone}, shapes_, items);
+  lanes.encoders = {{.lane = 1, .encoder = "vision", .edge = 0, .seat = 1, .mesh = &alone}};
+  const WorkLoad both = load_of_rank({model_, section_, lanes, alone}, shapes_, items);
   EXPECT_EQ(both.chain_rows[kVision], kLarge.patches()) << "what the seat encodes";
   EXPECT_GT(both.chain_times[kVision], 0);
   EXPECT_LT(both.chain_times[kVision], whole_.chain_times[kVision]);

@@ -96,12 +96,8 @@ class Limits {
 
   /// A colocated module runs whole passes before and after those of the backbone.
   void check_colocated() {
-    std::string first;
     for (const ModulePlan& module : plan_.modules) {
       if (module.placement != Placement::kColocated) continue;
-      require(first.empty(), module.name, "placement", str("colocated, and so is ", first),
-              "one colocated module");
-      first = module.name;
       require(!splits_backward(module.schedule), module.name, "schedule",
               plan_name_of(module.schedule), "1f1b: its passes have whole backwards");
       require(module.train == TrainMode::kFrozen || !splits_backward(backbone_.schedule),

@@ -117,15 +117,18 @@ LaneState state_of_lane(const JudgedPlan& plan, int lane) {
   return lane_state;
 }
 
-/// Bytes that a colocated module gives a rank of the first stage for a mean microbatch: each of its
-/// ranks gives a part, and it has as many ranks as the backbone has on its stages.
+/// Bytes that colocated modules give a rank of the first stage for a mean microbatch: each of their
+/// ranks gives a part, and they have as many ranks as the backbone has on its stages.
 std::int64_t features_of(const JudgedPlan& plan) {
-  const int colocated = plan.program.map().colocated();
-  if (colocated < 0) return 0;
   const std::vector<schedule::PipelineModule>& modules = plan.program.pipeline().modules;
-  const int stages =
-      modules[colocated].beside_first ? 1 : modules[plan.program.map().flow().back()].stages;
-  return plan.load.modules[colocated].mean_boundary * stages;
+  std::int64_t bytes = 0;
+  for (std::size_t module = 0; module < modules.size(); ++module) {
+    if (!modules[module].is_colocated()) continue;
+    const int stages =
+        modules[module].beside_first ? 1 : modules[plan.program.map().flow().back()].stages;
+    bytes += plan.load.modules[module].mean_boundary * stages;
+  }
+  return bytes;
 }
 
 /// Adds the buffers of messages between stages at both ends, the max over replicas.
@@ -256,7 +259,7 @@ void load_fixed(JudgedPlan& plan) {
       host = std::max(host, state(chunk).host_step);
     }
     // The host's part comes once for a rank, however many modules that has.
-    if (!program.steps_first(action)) plan.load.fixed[action] += host;
+    if (program.takes_host_step(action)) plan.load.fixed[action] += host;
   }
 }
 

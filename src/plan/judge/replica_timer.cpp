@@ -206,11 +206,11 @@ class Run {
       const Lane& lane = lanes_[program_.lane_of(member)];
       ready = std::max({ready, latest_of(lane), lane.reduced});
     }
-    const std::int64_t first = longest(program_.first_steps());  // for two modules on one rank
     for (const int member : members) {
+      std::int64_t end = ready + load_.fixed[member].count;
+      for (int before = 0; before < program_.place_of_step(member); ++before)
+        end += longest(program_.shared_steps()[static_cast<std::size_t>(before)]);
       const Lane& lane = lanes_[program_.lane_of(member)];
-      const std::int64_t end =
-          ready + (program_.steps_second(member) ? first : 0) + load_.fixed[member].count;
       std::fill_n(&times_[lane.clock], lane.module->replicas(), end);
     }
   }

@@ -52,12 +52,14 @@ class LaneCheck {
       for (const int i : left) report(Rule::kKnownAction, i, "which nothing needs");
   }
 
-  /// Follows which lanes have the ranks: at first the colocated module.
+  /// Follows which lanes have the ranks: at first those of the module that begins a step.
   void check_turns() {
     std::map<int, Turn> turns;  // by the other lane
-    if (map_.takes_turns())
-      for (const int other : map_.lanes_beside(lane_))
-        turns[other].is_here = map_.is_colocated(lane_);
+    for (const int module : map_.sharers()) {
+      if (!map_.alternate(of_.module, module)) continue;
+      for (const int other : map_.lanes_beside(lane_, module))
+        turns[other].is_here = map_.turn_of(lane_) < map_.turn_of(other);
+    }
     for (int i = 0; i < std::ssize(list_); ++i) {
       const Action& action = list_[i];
       if (is_pass(action.op) &&

@@ -1,6 +1,7 @@
 #include "schedule/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/error.h"
 #include "schedule/order/all_orders.h"
@@ -72,15 +73,10 @@ void PipelineMap::order_modules() {
                  .expected = str("an edge on the way to ", pipeline_.modules[flow_.back()].name));
 }
 
-/// Colocated modules may only exchange whole batches: then a rank runs one of them at a time.
 void PipelineMap::check_colocated() {
   for (int index = 0; index < std::ssize(pipeline_.modules); ++index) {
     const PipelineModule& module = pipeline_.modules[index];
     if (!module.is_colocated()) continue;
-    TRIB_REQUIRE(colocated_ < 0, .what = "schedule: two modules are colocated",
-                 .where = module.name,
-                 .found = str("beside ", pipeline_.modules[std::max(0, colocated_)].name),
-                 .expected = "one: which of them has the ranks first is not known");
     TRIB_REQUIRE(module.virtual_stages() == 1, .what = "schedule: colocated module is cut",
                  .where = module.name,
                  .found = str(module.stages, " stages, ", module.chunks, " chunks"),
@@ -89,16 +85,28 @@ void PipelineMap::check_colocated() {
                  .what = "schedule: colocated module feeds another than the backbone",
                  .where = module.name,
                  .expected = str("an edge to ", pipeline_.modules[flow_.back()].name, " alone"));
-    colocated_ = index;
     if (module.takes_turns) check_turns(index);
+    sharers_.push_back(index);
   }
+  if (sharers_.empty()) return;
+  std::ranges::stable_partition(sharers_,
+                                [&](int index) { return !pipeline_.modules[index].takes_turns; });
+  sharers_.push_back(flow_.back());
+}
+
+bool PipelineMap::alternate(int one, int other) const {
+  const auto takes = [&](int module) {
+    return module == flow_.back() || pipeline_.modules[module].takes_turns;
+  };
+  const bool with_backbone = one == flow_.back() || other == flow_.back();
+  return one != other && (!with_backbone || (takes(one) && takes(other)));
 }
 
 void PipelineMap::check_turns(int index) const {
   const PipelineModule& module = pipeline_.modules[index];
   for (int replica = 0; replica < module.replicas; ++replica) {
     const std::vector<int> beside =
-        lanes_beside(lane_of({.module = index, .replica = replica, .stage = 0}));
+        lanes_beside(lane_of({.module = index, .replica = replica, .stage = 0}), flow_.back());
     TRIB_REQUIRE(std::ranges::all_of(
                      beside, [&](int lane) { return at(lane).stage == at(beside.front()).stage; }),
                  .what = "schedule: lane that takes turns lies on ranks of several stages",
@@ -107,33 +115,72 @@ void PipelineMap::check_turns(int index) const {
   }
 }
 
+/// The number of equal parts into which a module cuts the ranks: its n-th lane of N has those from
+/// n / N to (n + 1) / N. Parts of later stages have no lane of a module beside the first one.
+std::int64_t PipelineMap::parts_of(int module) const {
+  const PipelineModule& of = pipeline_.modules[module];
+  return std::int64_t{of.replicas} *
+         (of.beside_first ? pipeline_.modules[flow_.back()].stages : of.stages);
+}
+
+std::int64_t PipelineMap::part_of(const Lane& lane) const {
+  return std::int64_t{lane.stage} * pipeline_.modules[lane.module].replicas + lane.replica;
+}
+
+std::vector<int> PipelineMap::lanes_beside(int lane, int module) const {
+  const Lane of = at(lane);
+  const auto shares = [&](int each) {
+    return each == flow_.back() || pipeline_.modules[each].is_colocated();
+  };
+  std::vector<int> beside;
+  if (module == of.module || !shares(of.module) || !shares(module)) return beside;
+  const std::int64_t mine = parts_of(of.module);
+  const std::int64_t theirs = parts_of(module);
+  const std::int64_t begin = part_of(of) * theirs;
+  const std::int64_t end = begin + theirs;
+  const PipelineModule& other = pipeline_.modules[module];
+  const std::int64_t lanes = std::int64_t{other.replicas} * other.stages;
+  for (std::int64_t part = begin / mine; part < lanes && part * mine < end; ++part)
+    beside.push_back(lane_of({.module = module,
+                              .replica = static_cast<int>(part % other.replicas),
+                              .stage = static_cast<int>(part / other.replicas)}));
+  std::ranges::sort(beside);
+  return beside;
+}
+
 std::vector<int> PipelineMap::lanes_beside(int lane) const {
   std::vector<int> beside;
-  if (colocated_ < 0) return beside;
-  const Lane of = at(lane);
-  if (of.module != colocated_ && of.module != flow_.back()) return beside;
-  const bool on_first = pipeline_.modules[colocated_].beside_first;
-  if (on_first && of.stage > 0) return beside;
-  const auto lanes_of = [&](int module) {
-    const PipelineModule& each = pipeline_.modules[module];
-    return std::int64_t{each.replicas} * (on_first ? 1 : each.stages);
-  };
-  // Each lane has an equal part of the ranks: the n-th of N has those from n / N to (n + 1) / N.
-  const auto place_of = [&](const Lane& each) {
-    return std::int64_t{each.stage} * pipeline_.modules[each.module].replicas + each.replica;
-  };
-  const int other = of.module == colocated_ ? flow_.back() : colocated_;
-  const std::int64_t mine = lanes_of(of.module);
-  const std::int64_t theirs = lanes_of(other);
-  const std::int64_t begin = place_of(of) * theirs;
-  const std::int64_t end = begin + theirs;
-  const int replicas = pipeline_.modules[other].replicas;
-  for (std::int64_t place = begin / mine; place * mine < end; ++place)
-    beside.push_back(lane_of({.module = other,
-                              .replica = static_cast<int>(place % replicas),
-                              .stage = static_cast<int>(place / replicas)}));
-  std::sort(beside.begin(), beside.end());
+  for (const int module : sharers_) {
+    const std::vector<int> of_module = lanes_beside(lane, module);
+    beside.insert(beside.end(), of_module.begin(), of_module.end());
+  }
+  std::ranges::sort(beside);
   return beside;
+}
+
+std::vector<std::vector<int>> PipelineMap::lanes_on_ranks(int lane) const {
+  const std::vector<int> beside = lanes_beside(lane);
+  const auto has_first_rank_of = [&](int one, int other) {
+    const Lane a = at(one);
+    const Lane b = at(other);
+    const std::int64_t first = part_of(b) * parts_of(a.module);
+    return part_of(a) * parts_of(b.module) <= first &&
+           first < (part_of(a) + 1) * parts_of(b.module);
+  };
+  // Another combination can only begin where one of the lanes does.
+  std::vector<std::vector<int>> combinations;
+  const auto add_at_first_rank_of = [&](int begin) {
+    std::vector<int>& all = combinations.emplace_back();
+    std::ranges::copy_if(beside, std::back_inserter(all),
+                         [&](int each) { return has_first_rank_of(each, begin); });
+  };
+  add_at_first_rank_of(lane);
+  for (const int each : beside)
+    if (has_first_rank_of(lane, each)) add_at_first_rank_of(each);
+  std::ranges::sort(combinations);
+  const auto [first, last] = std::ranges::unique(combinations);
+  combinations.erase(first, last);
+  return combinations;
 }
 
 void PipelineMap::find_backwards() {

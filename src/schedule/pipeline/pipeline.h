@@ -76,26 +76,34 @@ class PipelineMap {
  public:
   /// errors: Fault::kInput when the modules do not form a pipeline: no module, an impossible size,
   ///         an edge to nowhere, a module that feeds none but is not the last one, a cycle; a
-  ///         colocated module that is cut, feeds anything but the last one, or is not the only one
+  ///         colocated module that is cut, or feeds anything but the last one
   explicit PipelineMap(const Pipeline& pipeline);
 
   [[nodiscard]] int lanes() const { return lanes_; }
   [[nodiscard]] int lane_of(const Lane& lane) const;
   [[nodiscard]] Lane at(int lane) const;
   [[nodiscard]] std::string describe(int lane) const;  // `vision replica 0 stage 1`
-  /// The other lanes on a lane's ranks, ascending, where modules are colocated. The ranks of both
-  /// modules are in the order of stages and replicas.
+  /// The other lanes on a lane's ranks, ascending, where modules are colocated. The ranks of all
+  /// these modules are in the order of stages and replicas.
   [[nodiscard]] std::vector<int> lanes_beside(int lane) const;
-  /// The colocated module; -1: there is none.
-  [[nodiscard]] int colocated() const { return colocated_; }
-  /// Whether it is a lane of the colocated module.
+  /// Those of one other module.
+  [[nodiscard]] std::vector<int> lanes_beside(int lane, int module) const;
+  /// The other lanes on each of its ranks: each combination once, ascending.
+  [[nodiscard]] std::vector<std::vector<int>> lanes_on_ranks(int lane) const;
+  /// The modules that share ranks, in the order in which they begin a step: colocated ones that
+  /// take no turns with the backbone, those that do, the backbone. Empty: none is colocated.
+  [[nodiscard]] const std::vector<int>& sharers() const { return sharers_; }
+  /// The place of a lane's module among them; their number: it is none.
+  [[nodiscard]] std::ptrdiff_t turn_of(int lane) const {
+    return std::ranges::find(sharers_, at(lane).module) - sharers_.begin();
+  }
+  /// Whether it is a lane of a colocated module.
   [[nodiscard]] bool is_colocated(int lane) const {
-    return colocated_ >= 0 && at(lane).module == colocated_;
+    return !sharers_.empty() && pipeline_.modules[at(lane).module].is_colocated();
   }
-  /// Whether lanes on the same ranks take turns, by TS and TR in their lists.
-  [[nodiscard]] bool takes_turns() const {
-    return colocated_ >= 0 && pipeline_.modules[colocated_].takes_turns;
-  }
+  /// Whether lanes of two modules on the same ranks take turns, by TS and TR in their lists:
+  /// colocated modules with each other, and with the backbone where they say so.
+  [[nodiscard]] bool alternate(int one, int other) const;
   /// Whether an edge carries features of a colocated module and their gradients.
   [[nodiscard]] bool is_of_colocated(int edge) const {
     return edge >= 0 && pipeline_.modules[pipeline_.edges[edge].from].is_colocated();
@@ -104,7 +112,7 @@ class PipelineMap {
   /// all is there, of every microbatch from every replica, so that one lane of a rank is finished
   /// before the other begins.
   [[nodiscard]] bool goes_in_one_batch(int edge) const {
-    return is_of_colocated(edge) && !takes_turns();
+    return is_of_colocated(edge) && !pipeline_.modules[pipeline_.edges[edge].from].takes_turns;
   }
 
   [[nodiscard]] int virtual_stage(int module, int stage, int chunk) const;
@@ -129,10 +137,12 @@ class PipelineMap {
   void check_turns(int index) const;
   void order_modules();
   void find_backwards();
+  [[nodiscard]] std::int64_t parts_of(int module) const;
+  [[nodiscard]] std::int64_t part_of(const Lane& lane) const;
 
   const Pipeline& pipeline_;
   int lanes_ = 0;
-  int colocated_ = -1;
+  std::vector<int> sharers_;
   std::vector<int> first_lane_;              // [modules]
   std::vector<std::vector<int>> into_;       // [modules] edges
   std::vector<std::vector<int>> from_;       // [modules] edges
@@ -150,8 +160,8 @@ struct Schedule {
 /// Lists the passes of every lane. The backbone follows its order. A module in front of it is ahead
 /// as far as the backbone needs (1f1b, or zb_h1 with the backward split), and only runs forwards if
 /// nothing in it needs gradients. A colocated module runs all forwards before the backbone's first
-/// pass and all backwards after its last, or takes turns with it (take_turns). Passes that frozen
-/// layers do not need are left out.
+/// pass and all backwards after its last, or takes turns with it; several take turns with each
+/// other too (take_turns). Passes that frozen layers do not need are left out.
 ///
 /// errors: Fault::kInput when an order cannot be made for its module, or postpones weight gradients
 ///         into the backward of a colocated module

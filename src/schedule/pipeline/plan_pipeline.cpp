@@ -91,9 +91,11 @@ std::vector<std::vector<int>> lanes_of_ranks(const Plan& plan, const PipelineMap
           config::coordinates_of(module.mesh, static_cast<std::int64_t>(i));
       const std::int64_t replica = at.dp_replicate * module.mesh.dp_shard + at.dp_shard;
       const int lane = map.lane_of({index, static_cast<int>(replica), static_cast<int>(at.pp)});
-      lanes[rank].insert(index == map.colocated() ? lanes[rank].begin() : lanes[rank].end(), lane);
+      lanes[rank].push_back(lane);
     }
   }
+  for (std::vector<int>& own : lanes)
+    std::ranges::stable_sort(own, {}, [&](int lane) { return map.turn_of(lane); });
   return lanes;
 }
 

@@ -19,8 +19,8 @@ namespace tributary::schedule {
 /// The index of the backbone, which every pipeline of a plan has.
 [[nodiscard]] std::size_t backbone_of(const Pipeline& pipeline);
 
-/// The lanes of each rank, those of a colocated module before the backbone's. Ranks that differ
-/// only in cp, ulysses and tp share their lanes.
+/// The lanes of each rank, in the order in which they begin a step: the backbone's last. Ranks that
+/// differ only in cp, ulysses and tp share their lanes.
 ///
 /// shape:  [max rank + 1]; empty where a rank has no module
 [[nodiscard]] std::vector<std::vector<int>> lanes_of_ranks(const config::Plan& plan,

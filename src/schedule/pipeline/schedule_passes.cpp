@@ -165,7 +165,7 @@ Schedule schedule_passes(const Pipeline& pipeline) {
   // From the backbone to the front: a module is ahead as far as the next modules need.
   for (auto module = map.flow().rbegin(); module != map.flow().rend(); ++module)
     ModuleSchedule(map, *module, schedule).fill();
-  if (map.takes_turns()) take_turns(map, schedule);
+  take_turns(map, schedule);
   return schedule;
 }
 

@@ -1,8 +1,12 @@
 #include "schedule/pipeline/take_turns.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <limits>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "core/error.h"
 #include "schedule/pipeline/lower_schedule.h"
@@ -88,58 +92,58 @@ class NominalBackbone {
   Time makespan_ = 0;
 };
 
-/// Places the passes of a colocated module on one stage.
+/// The pass of the backbone before which each pass of a colocated module runs; the number of
+/// passes: after them all.
+struct Places {
+  std::vector<int> forward;   // [passes of the colocated module]
+  std::vector<int> backward;  // likewise; empty: it has none
+};
+
+/// Places the passes of colocated modules on one stage, module after module.
 class StagePlaces {
  public:
-  /// The pass of the backbone before which each pass runs; the number of passes: after them all.
-  struct Places {
-    std::vector<int> forward;   // [passes of the colocated module]
-    std::vector<int> backward;  // likewise; empty: it has none
-    int end = 0;                // after all passes of the backbone
-  };
-
-  StagePlaces(const NominalBackbone& backbone, const PassGroups& groups, int stage)
+  StagePlaces(const NominalBackbone& backbone, int stage)
       : backbone_(backbone),
-        groups_(groups),
         stage_(stage),
         used_(static_cast<std::size_t>(backbone.passes(stage)) + 1) {}
 
-  Places place(bool has_backward) {
-    Places places{.forward = {}, .backward = {}, .end = backbone_.passes(stage_)};
-    for (std::int64_t pass = 0; pass < groups_.passes; ++pass)
-      places.forward.push_back(place_forward(pass, places.forward));
-    for (std::int64_t pass = 0; has_backward && pass < groups_.passes; ++pass)
-      places.backward.push_back(place_backward(pass, places.backward));
+  Places place(const PassGroups& groups, bool has_backward) {
+    Places places;
+    for (std::int64_t pass = 0; pass < groups.passes; ++pass)
+      places.forward.push_back(place_forward(groups, pass, places.forward));
+    for (std::int64_t pass = 0; has_backward && pass < groups.passes; ++pass)
+      places.backward.push_back(place_backward(groups, pass, places.backward));
     return places;
   }
 
  private:
-  int place_forward(std::int64_t pass, const std::vector<int>& before) {
+  int place_forward(const PassGroups& groups, std::int64_t pass, const std::vector<int>& before) {
     const int least = before.empty() ? 0 : before.back();
-    const Time needed = backbone_.begin_of(groups_.first_of(pass));
+    const Time needed = backbone_.begin_of(groups.first_of(pass));
     const auto found = longest_gap(least, 0, needed, kForward);
     if (found) return *found;
-    const Time ahead = backbone_.begin_of(groups_.first_of(std::max<std::int64_t>(0, pass - 1)));
+    const Time ahead = backbone_.begin_of(groups.first_of(std::max<std::int64_t>(0, pass - 1)));
     int last = least;
     while (last < backbone_.passes(stage_) && backbone_.gap_begin(stage_, last + 1) <= ahead)
       ++last;
     return last;
   }
 
-  int place_backward(std::int64_t pass, const std::vector<int>& before) {
+  int place_backward(const PassGroups& groups, std::int64_t pass, const std::vector<int>& before) {
     const int least = before.empty() ? 0 : before.back();
-    const auto found = longest_gap(least, given(pass), kForever, kBackward);
+    const auto found = longest_gap(least, given(groups, pass), kForever, kBackward);
     if (found) return *found;
-    if (pass + 1 == groups_.passes) return backbone_.passes(stage_);
+    if (pass + 1 == groups.passes) return backbone_.passes(stage_);
     int first = least;
-    while (first < backbone_.passes(stage_) && backbone_.gap_end(stage_, first) < given(pass + 1))
+    while (first < backbone_.passes(stage_) &&
+           backbone_.gap_end(stage_, first) < given(groups, pass + 1))
       ++first;
     return first;
   }
 
   /// When the gradients of a pass are there.
-  [[nodiscard]] Time given(std::int64_t pass) const {
-    return backbone_.gradient_of(groups_.first_of(pass + 1) - 1);
+  [[nodiscard]] Time given(const PassGroups& groups, std::int64_t pass) const {
+    return backbone_.gradient_of(groups.first_of(pass + 1) - 1);
   }
 
   /// The place from `least` on with the longest gap between two times, the first one of equals,
@@ -160,85 +164,93 @@ class StagePlaces {
   }
 
   const NominalBackbone& backbone_;
-  const PassGroups& groups_;
   int stage_;
   std::vector<Time> used_;  // [places]
 };
 
-/// Writes both lists of a colocated lane's ranks.
+constexpr int kBeforeAll = -1;
+constexpr int kAfterAll = std::numeric_limits<int>::max();
+
+/// Passes of a lane between two turns.
+struct Block {
+  int place = 0;  // before which pass of the backbone; of the backbone itself: which pass
+  ActionList takes = {};
+  ActionList passes = {};
+  ActionList gives = {};
+};
+
+/// Writes the lists of lanes on the same ranks.
 class Turns {
  public:
-  Turns(const PipelineMap& map, const PassGroups& groups, Schedule& schedule)
-      : map_(map), groups_(groups), schedule_(schedule) {}
+  Turns(const PipelineMap& map, Schedule& schedule)
+      : map_(map), schedule_(schedule), blocks_(static_cast<std::size_t>(map.lanes())) {}
 
-  void write(int stage, const StagePlaces::Places& places) {
+  void add_backbone(int lane) {
+    int place = 0;
+    for (const Action& pass : schedule_.lists[lane]) {
+      TRIB_CHECK(is_pass(pass.op), .what = "schedule: lanes take turns already",
+                 .where = map_.describe(lane), .found = to_text(pass));
+      blocks_[lane].push_back({.place = place++, .passes = {pass}});
+    }
+  }
+
+  /// At one place, backwards go before forwards.
+  void add_colocated(int lane, const PassGroups& groups, const Places& places) {
+    std::map<std::pair<int, bool>, ActionList> passes;  // by place and whether they are forwards
+    for (const Action& action : schedule_.lists[lane]) {
+      const bool forward = action.op == Op::kForward;
+      const std::int64_t pass = groups.pass_of(action.microbatch);
+      const int place =
+          (forward ? places.forward : places.backward)[static_cast<std::size_t>(pass)];
+      passes[{place, forward}].push_back(action);
+    }
+    for (const auto& [at, own] : passes) {
+      std::vector<Block>& blocks = blocks_[lane];
+      if (blocks.empty() || blocks.back().place != at.first) blocks.push_back({.place = at.first});
+      blocks.back().passes.insert(blocks.back().passes.end(), own.begin(), own.end());
+    }
+  }
+
+  void write() {
+    for (int lane = 0; lane < map_.lanes(); ++lane)
+      for (const int other : map_.lanes_beside(lane))
+        if (lane < other && map_.alternate(map_.at(lane).module, map_.at(other).module))
+          pass_turns(lane, other);
     for (int lane = 0; lane < map_.lanes(); ++lane) {
-      const std::vector<int> beside = map_.lanes_beside(lane);
-      if (beside.empty()) continue;
-      if (map_.is_colocated(lane) && map_.at(beside.front()).stage == stage)
-        write_colocated(lane, beside, places);
-      if (map_.at(lane).module == map_.flow().back() && map_.at(lane).stage == stage)
-        write_backbone(lane, beside, places);
+      if (blocks_[lane].empty()) continue;
+      ActionList& list = schedule_.lists[lane];
+      list.clear();
+      for (const Block& block : blocks_[lane])
+        for (const ActionList* part : {&block.takes, &block.passes, &block.gives})
+          list.insert(list.end(), part->begin(), part->end());
+      if (map_.is_colocated(lane)) schedule_.in_flight[lane] = most_kept(list);
     }
   }
 
  private:
-  /// Whether some pass of the colocated module runs before pass `next` of the backbone.
-  static bool has_turn(const StagePlaces::Places& places, int next) {
-    return std::ranges::find(places.forward, next) != places.forward.end() ||
-           std::ranges::find(places.backward, next) != places.backward.end();
-  }
-  static int last_place(const StagePlaces::Places& places) {
-    return std::max(places.forward.back(), places.backward.empty() ? 0 : places.backward.back());
-  }
-
-  /// Lets the ranks of a lane go over to others, or come back from them, for the `number`-th time.
-  static void pass_turn(Op op, int number, const std::vector<int>& others, ActionList& list) {
-    for (const int other : others) list.push_back({.op = op, .microbatch = number, .peer = other});
-  }
-
-  void write_colocated(int lane, const std::vector<int>& beside,
-                       const StagePlaces::Places& places) {
-    const ActionList before = schedule_.lists[lane];
-    ActionList list;
-    int turns = 0;
-    const auto add_pass = [&](std::int64_t pass, bool forward) {
-      const bool is_last = pass + 1 == groups_.passes;
-      const auto end =
-          is_last ? std::int64_t{map_.pipeline().microbatches} : groups_.first_of(pass + 1);
-      for (const Action& action : before)
-        if ((action.op == Op::kForward) == forward && action.microbatch >= groups_.first_of(pass) &&
-            action.microbatch < end)
-          list.push_back(action);
+  /// Lets two lanes go over to each other wherever the next block is one of the other.
+  void pass_turns(int one, int other) {
+    const std::array lanes{one, other};
+    std::array<std::size_t, 2> next{};
+    std::array<int, 2> given{};
+    const auto left = [&](std::size_t of) { return next[of] < blocks_[lanes[of]].size(); };
+    const auto key = [&](std::size_t of) {
+      return std::pair(blocks_[lanes[of]][next[of]].place, map_.turn_of(lanes[of]));
     };
-    for (int next = 0; next <= last_place(places); ++next) {
-      if (!has_turn(places, next)) continue;
-      if (turns > 0) pass_turn(Op::kReceiveTurn, turns - 1, beside, list);
-      for (std::size_t pass = 0; pass < places.backward.size(); ++pass)
-        if (places.backward[pass] == next) add_pass(static_cast<std::int64_t>(pass), false);
-      for (std::size_t pass = 0; pass < places.forward.size(); ++pass)
-        if (places.forward[pass] == next) add_pass(static_cast<std::int64_t>(pass), true);
-      if (next < places.end) pass_turn(Op::kSendTurn, turns++, beside, list);
-    }
-    schedule_.lists[lane] = std::move(list);
-    schedule_.in_flight[lane] = most_kept(schedule_.lists[lane]);
-  }
-
-  void write_backbone(int lane, const std::vector<int>& beside, const StagePlaces::Places& places) {
-    const ActionList before = std::move(schedule_.lists[lane]);
-    ActionList list;
-    int turns = 0;
-    for (int next = 0; next <= std::ssize(before); ++next) {
-      if (has_turn(places, next)) {
-        if (turns > 0) pass_turn(Op::kSendTurn, turns - 1, beside, list);
-        if (next < std::ssize(before)) pass_turn(Op::kReceiveTurn, turns++, beside, list);
+    std::size_t here = 2;  // none yet
+    while (left(0) || left(1)) {
+      const std::size_t then = left(0) && (!left(1) || key(0) < key(1)) ? 0 : 1;
+      if (then + here == 1) {
+        const auto turn = [&](Op op, std::size_t peer) {
+          return Action{.op = op, .microbatch = given[here], .peer = lanes[peer]};
+        };
+        blocks_[lanes[here]][next[here] - 1].gives.push_back(turn(Op::kSendTurn, then));
+        blocks_[lanes[then]][next[then]].takes.push_back(turn(Op::kReceiveTurn, here));
+        ++given[here];
       }
-      if (next == std::ssize(before)) break;
-      TRIB_CHECK(is_pass(before[next].op), .what = "schedule: lanes take turns already",
-                 .where = map_.describe(lane), .found = to_text(before[next]));
-      list.push_back(before[next]);
+      here = then;
+      ++next[here];
     }
-    schedule_.lists[lane] = std::move(list);
   }
 
   static int most_kept(const ActionList& list) {
@@ -252,20 +264,51 @@ class Turns {
   }
 
   const PipelineMap& map_;
-  const PassGroups& groups_;
   Schedule& schedule_;
+  std::vector<std::vector<Block>> blocks_;  // [lanes]
 };
+
+/// Places the passes of the modules that take turns with the backbone, stage by stage.
+void place_among_backbone(const PipelineMap& map, const Schedule& schedule, Turns& turns) {
+  const NominalBackbone backbone(map, schedule);
+  for (int stage = 0; stage < backbone.stages(); ++stage) {
+    StagePlaces stage_places(backbone, stage);
+    for (const int index : map.sharers()) {
+      const PipelineModule& module = map.pipeline().modules[index];
+      if (!module.takes_turns) continue;
+      const PassGroups groups = module.groups_of(map.pipeline().microbatches);
+      const Places places = stage_places.place(groups, map.has_backward(index, 0));
+      for (int replica = 0; replica < module.replicas; ++replica) {
+        const int lane = map.lane_of({.module = index, .replica = replica, .stage = 0});
+        const std::vector<int> beside = map.lanes_beside(lane, map.flow().back());
+        if (map.at(beside.front()).stage == stage) turns.add_colocated(lane, groups, places);
+      }
+    }
+  }
+  const PipelineModule& module = map.pipeline().modules[map.flow().back()];
+  for (int replica = 0; replica < module.replicas; ++replica)
+    for (int stage = 0; stage < module.stages; ++stage)
+      turns.add_backbone(
+          map.lane_of({.module = map.flow().back(), .replica = replica, .stage = stage}));
+}
 
 }  // namespace
 
 void take_turns(const PipelineMap& map, Schedule& schedule) {
-  const PipelineModule& colocated = map.pipeline().modules[map.colocated()];
-  const PassGroups groups = colocated.groups_of(map.pipeline().microbatches);
-  const NominalBackbone backbone(map, schedule);
-  Turns turns(map, groups, schedule);
-  for (int stage = 0; stage < backbone.stages(); ++stage)
-    turns.write(stage,
-                StagePlaces(backbone, groups, stage).place(map.has_backward(map.colocated(), 0)));
+  const std::vector<PipelineModule>& modules = map.pipeline().modules;
+  const bool is_among = std::ranges::any_of(modules, &PipelineModule::takes_turns);
+  if (map.sharers().size() <= 2 && !is_among) return;
+  Turns turns(map, schedule);
+  if (is_among) place_among_backbone(map, schedule, turns);
+  for (const int index : map.sharers()) {
+    const PipelineModule& module = modules[index];
+    if (!module.is_colocated() || module.takes_turns) continue;
+    const PassGroups all(1, map.pipeline().microbatches);
+    for (int replica = 0; replica < module.replicas; ++replica)
+      turns.add_colocated(map.lane_of({.module = index, .replica = replica, .stage = 0}), all,
+                          {.forward = {kBeforeAll}, .backward = {kAfterAll}});
+  }
+  turns.write();
 }
 
 }  // namespace tributary::schedule

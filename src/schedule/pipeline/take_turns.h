@@ -4,14 +4,16 @@
 
 namespace tributary::schedule {
 
-/// Lets the lanes of a colocated module and of the backbone take turns on their ranks, by TS and TR
-/// in both lists. The colocated module begins.
+/// Lets lanes on the same ranks take turns, by TS and TR in their lists: those of colocated modules
+/// with each other, and with the backbone where they say so (PipelineMap::alternate). The modules
+/// begin in the order of PipelineMap::sharers.
 ///
-/// Its lists are made anew: each pass goes where the ranks of the stage would wait longest for the
-/// pipeline, by nominal times, between the earliest moment at which a backward has its gradients
-/// and the latest at which the backbone's first stage needs the features. Where nothing waits, a
-/// pass is one group of microbatches ahead of those that need it, or behind those that gave its
-/// gradients, so that other work hides its messages.
+/// A module that takes no turns with the backbone runs all forwards before the other lanes, and all
+/// backwards after them. The lists of the others are made anew: each pass goes where the ranks of
+/// the stage would wait longest for the pipeline, by nominal times, between the earliest moment at
+/// which a backward has its gradients and the latest at which the backbone's first stage needs the
+/// features. Where nothing waits, a pass is one group of microbatches ahead of those that need it,
+/// or behind those that gave its gradients, so that other work hides its messages.
 ///
 /// No lane waits for ever: the nominal times order all passes.
 ///

@@ -31,7 +31,6 @@ class EventEngine {
         reductions_[before].after.push_back(i);
     for (int lane = 0; lane < program.lanes(); ++lane)
       lanes_[lane].beside = program.map().lanes_beside(lane);
-    left_of_first_steps_ = program.first_steps().size();
     if (network.cores > 0)
       for (int lane = 0; lane < program.lanes(); ++lane)
         lanes_on_[network.machine[lane]].push_back(lane);
@@ -225,12 +224,12 @@ class EventEngine {
   void end_pass(int lane) {
     LaneState& state = lanes_[lane];
     times_.actions[state.running].end = now_;
-    const bool is_first_step = state.meets && program_.steps_first(state.running);
+    const int shared_step = state.meets ? program_.place_of_step(state.running) : -1;
     state.running = -1;
     state.meets = false;
     if (network_.cores > 0) share_cores(lane);
     ++state.next;
-    if (is_first_step) end_first_step();
+    if (shared_step >= 0) end_shared_step(static_cast<std::size_t>(shared_step));
     advance(lane);
   }
   void wake(int lane, int message) {
@@ -327,12 +326,17 @@ class EventEngine {
   void start_step_when_all_are_there() {
     if (arrived_ < program_.step().members.size() || open_reductions_ > 0) return;
     for (const int member : program_.step().members)
-      if (!program_.steps_second(member)) start_pass(program_.lane_of(member), member);
+      if (program_.place_of_step(member) < 0) start_pass(program_.lane_of(member), member);
+    start_shared_steps(0);
   }
-  void end_first_step() {
-    if (--left_of_first_steps_ > 0) return;
-    for (const int member : program_.step().members)
-      if (program_.steps_second(member)) start_pass(program_.lane_of(member), member);
+  void start_shared_steps(std::size_t place) {
+    if (place == program_.shared_steps().size()) return;
+    const std::vector<int>& of_module = program_.shared_steps()[place];
+    left_of_shared_ = of_module.size();
+    for (const int member : of_module) start_pass(program_.lane_of(member), member);
+  }
+  void end_shared_step(std::size_t place) {
+    if (--left_of_shared_ == 0) start_shared_steps(place + 1);
   }
 
   const StepProgram& program_;
@@ -347,8 +351,8 @@ class EventEngine {
   std::vector<Reduction> reductions_;
   EventQueue events_;
   Nanoseconds now_;
-  std::size_t arrived_ = 0;  // lanes at the optimizer step
-  std::size_t left_of_first_steps_ = 0;
+  std::size_t arrived_ = 0;         // lanes at the optimizer step
+  std::size_t left_of_shared_ = 0;  // steps of the module whose turn it is
   int open_reductions_ = 0;
 };
 

@@ -35,13 +35,17 @@ void hold_step(const StepProgram& program, const StepLoad& load, StepTimes& time
   Nanoseconds start = times.makespan;  // the latest end of a reduction
   for (const int member : program.step().members)
     start = std::max(start, times.actions[member].reached);
-  Nanoseconds second = start;  // when the first of two modules on a rank has stepped
-  for (const int member : program.first_steps())
-    second = std::max(second, start + load.duration[member]);
-  for (const int member : program.step().members) {
-    times.actions[member].start = program.steps_second(member) ? second : start;
-    times.actions[member].end = times.actions[member].start + load.duration[member];
+  for (const int member : program.step().members) times.actions[member].start = start;
+  for (const std::vector<int>& of_module : program.shared_steps()) {
+    Nanoseconds longest;
+    for (const int member : of_module) {
+      times.actions[member].start = start;
+      longest = std::max(longest, load.duration[member]);
+    }
+    start += longest;
   }
+  for (const int member : program.step().members)
+    times.actions[member].end = times.actions[member].start + load.duration[member];
 }
 
 }  // namespace

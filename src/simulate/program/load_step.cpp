@@ -116,7 +116,7 @@ class StepLoading {
       host = std::max(host, state.host_step);
     }
     // The host's part comes once for a rank, however many modules that has.
-    if (!program_.steps_first(action)) loaded.load.duration[action] += host;
+    if (program_.takes_host_step(action)) loaded.load.duration[action] += host;
   }
 
   /// Sets the sizes of messages. Activations and gradients of a microbatch are equal in size. The
@@ -141,7 +141,8 @@ class StepLoading {
       std::int64_t bytes = loaded.pass_costs[pass].boundary.count;
       if (is_gradient && program_.map().goes_in_one_batch(channel.edge))
         bytes = mean_boundary(giver, loaded);
-      else if (program_.map().is_of_colocated(channel.edge) && program_.map().takes_turns())
+      else if (program_.map().is_of_colocated(channel.edge) &&
+               !program_.map().goes_in_one_batch(channel.edge))
         bytes = part_of_pass(giver, at_giver.microbatch, loaded);
       if (channel.edge >= 0) {
         const std::int64_t takers =

@@ -93,12 +93,12 @@ class SharedRanks {
     std::vector<Part> parts;
     const schedule::PipelineMap& map = program_.map();
     if (!map.is_colocated(lane)) return parts;
-    const double share = static_cast<double>(ranks_of_lane(plan_, program_, map.colocated())) /
+    const int module = map.at(lane).module;
+    const double share = static_cast<double>(ranks_of_lane(plan_, program_, module)) /
                          static_cast<double>(ranks_of_lane(plan_, program_, map.flow().back()));
-    for (const int other : map.lanes_beside(lane))
+    for (const int other : map.lanes_beside(lane, map.flow().back()))
       parts.push_back(
-          {.lane = other,
-           .share = folding_.stands_for[map.colocated()] > 1 ? 1 : std::min(1.0, share)});
+          {.lane = other, .share = folding_.stands_for[module] > 1 ? 1 : std::min(1.0, share)});
     return parts;
   }
 
@@ -129,8 +129,9 @@ void share_cores(const config::Plan& plan, const config::Cluster& cluster,
       on_machine[network.machine.back()] += of_lane[lane];
   }
   for (int lane = 0; lane < program.lanes(); ++lane) {
-    const std::vector<int> beside = program.map().lanes_beside(lane);
-    const int counted = program.map().is_colocated(lane) ? beside.front() : lane;
+    const schedule::PipelineMap& map = program.map();
+    const int counted =
+        map.is_colocated(lane) ? map.lanes_beside(lane, map.flow().back()).front() : lane;
     const std::int64_t part =
         std::max<std::int64_t>(1, cluster.cores / on_machine.at(network.machine[counted]));
     const std::int64_t threads = threads_of_rank > 0 ? threads_of_rank : part;

@@ -1,7 +1,6 @@
 #include "simulate/program/step_bound.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 
 #include "simulate/program/step_chains.h"
@@ -52,12 +51,13 @@ class Bounds {
   }
 
   /// The reductions of a stage's chunks run one after the other. Each starts when all gradients of
-  /// its chunk can exist at the earliest; those of a colocated module come after the backbone's.
+  /// its chunk can exist at the earliest; those of colocated modules come after the backbone's, one
+  /// module after the other.
   [[nodiscard]] Nanoseconds longest_stream() const {
     const int reductions = static_cast<int>(std::ssize(program_.reductions()));
     const std::vector<Nanoseconds> releases = find_releases();
     Nanoseconds longest;
-    Nanoseconds of_backbone;
+    Nanoseconds shared;  // the end of those on ranks that several modules share
     for (int first = 0, end = 0; first < reductions; first = end) {
       const Lane of = lane_of(first);
       std::vector<int> stream;
@@ -65,10 +65,12 @@ class Bounds {
       // Running them in the order of their releases ends earliest.
       std::sort(stream.begin(), stream.end(),
                 [&](int a, int b) { return releases[a] < releases[b]; });
-      Nanoseconds clock = of.module == program_.map().colocated() ? of_backbone : Nanoseconds{};
+      const bool is_colocated = program_.pipeline().modules[of.module].is_colocated();
+      Nanoseconds clock = is_colocated ? shared : Nanoseconds{};
       for (const int each : stream)
         clock = std::max(clock, releases[each]) + chains_.reduction(each);
-      if (of.module == program_.map().flow().back()) of_backbone = std::max(of_backbone, clock);
+      if (is_colocated || of.module == program_.map().flow().back())
+        shared = std::max(shared, clock);
       longest = std::max(longest, clock);
     }
     return reductions == 0 ? Nanoseconds{} : longest + chains_.step();
@@ -91,9 +93,10 @@ class Bounds {
   /// 0 for a lane without passes. A lane ahead may work at any time, so only its passes count.
   [[nodiscard]] Nanoseconds work_of(int lane) const {
     Nanoseconds most = work_of(std::span(&lane, 1));
-    if (program_.map().takes_turns())
-      for (const int beside : program_.map().lanes_beside(lane))
-        most = std::max(most, work_of(std::array{lane, beside}));
+    for (std::vector<int>& of_rank : program_.map().lanes_on_ranks(lane)) {
+      of_rank.insert(of_rank.begin(), lane);
+      most = std::max(most, work_of(of_rank));
+    }
     return most;
   }
   /// Of lanes on one rank.

@@ -9,13 +9,14 @@ namespace {
 using schedule::Lane;
 
 Nanoseconds longest_step(const StepProgram& program, const StepLoad& load) {
-  Nanoseconds first;
-  for (const int member : program.first_steps()) first = std::max(first, load.duration[member]);
-  Nanoseconds longest = first;
-  for (const int member : program.step().members)
-    longest = std::max(
-        longest, load.duration[member] + (program.steps_second(member) ? first : Nanoseconds{}));
-  return longest;
+  const auto longest_of = [&](const std::vector<int>& members) {
+    Nanoseconds longest;
+    for (const int member : members) longest = std::max(longest, load.duration[member]);
+    return longest;
+  };
+  Nanoseconds shared;
+  for (const std::vector<int>& of_module : program.shared_steps()) shared += longest_of(of_module);
+  return std::max(shared, longest_of(program.step().members));
 }
 
 }  // namespace
@@ -108,7 +109,7 @@ void StepChains::for_same_pass(int pass, const Visit& visit) const {
   const schedule::Action& action = program_.action(pass);
   const schedule::Pipeline& pipeline = program_.pipeline();
   const schedule::PassGroups groups =
-      pipeline.modules[program_.map().colocated()].groups_of(pipeline.microbatches);
+      pipeline.modules[program_.map().at(lane).module].groups_of(pipeline.microbatches);
   const std::int64_t group = groups.pass_of(action.microbatch);
   const auto first = static_cast<int>(groups.first_of(group));
   const auto last = static_cast<int>(groups.first_of(group + 1)) - 1;

@@ -61,7 +61,7 @@ class StepChains {
   const std::vector<bool>& ahead_;
   std::vector<double> rate_alone_;  // [channels]
   std::vector<Nanoseconds> reduction_;
-  Nanoseconds colocated_;  // reductions of the colocated module, one after the other
+  Nanoseconds colocated_;  // reductions of colocated modules, one after the other
   Nanoseconds step_;
   std::vector<int> order_;
   std::vector<Nanoseconds> head_;       // [actions]

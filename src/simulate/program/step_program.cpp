@@ -1,9 +1,11 @@
 #include "simulate/program/step_program.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "core/error.h"
 
@@ -266,21 +268,31 @@ void StepProgram::find_meetings() {
 
 /// At the end of a step, a rank handles its modules one after the other.
 void StepProgram::order_meetings() {
-  if (map_->colocated() < 0) return;
   const auto module_of = [this](int action) { return map_->at(lane_of_[action]).module; };
-  const int backbone = map_->flow().back();
-  std::map<int, int> last_of_stage;
-  for (int i = 0; i < std::ssize(reductions_); ++i) {
-    const int member = reductions_[i].members.front();
-    if (module_of(member) == backbone)
-      last_of_stage[map_->at(lane_of_[member]).stage] = i;
-    else if (module_of(member) == map_->colocated() && reductions_[i].before.empty())
-      for (const auto& [stage, last] : last_of_stage) reductions_[i].before.push_back(last);
+  const std::vector<int>& order = map_->sharers();
+  for (const int module : order) {
+    std::vector<int>& steps = shared_steps_.emplace_back();
+    std::ranges::copy_if(step_.members, std::back_inserter(steps),
+                         [&](int member) { return module_of(member) == module; });
   }
-  const bool are_both = std::any_of(step_.members.begin(), step_.members.end(),
-                                    [&](int member) { return module_of(member) == backbone; });
-  for (const int member : step_.members)
-    if (are_both && module_of(member) == map_->colocated()) first_steps_.push_back(member);
+  std::erase_if(shared_steps_, [](const std::vector<int>& steps) { return steps.empty(); });
+  if (shared_steps_.size() < 2) shared_steps_.clear();
+  std::map<std::pair<int, int>, int> last;  // reduction, by module and stage
+  for (int i = 0; i < std::ssize(reductions_); ++i) {
+    const schedule::Lane of = map_->at(lane_of_[reductions_[i].members.front()]);
+    if (std::ranges::find(order, of.module) == order.end()) continue;
+    if (of.module != map_->flow().back() && reductions_[i].before.empty())
+      for (const auto& [stage, before] : last) reductions_[i].before.push_back(before);
+    last[{of.module, of.stage}] = i;
+  }
+}
+
+int StepProgram::place_of_step(int action) const {
+  const int module = map_->at(lane_of_[action]).module;
+  const auto found = std::ranges::find_if(shared_steps_, [&](const std::vector<int>& steps) {
+    return map_->at(lane_of_[steps.front()]).module == module;
+  });
+  return found == shared_steps_.end() ? -1 : static_cast<int>(found - shared_steps_.begin());
 }
 
 /// Messages along an edge are divided evenly among the replicas at its other end.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,8 +51,8 @@ struct StepMeeting {
 /// cost: O(actions + messages) time and memory; made once, run with many loads
 ///
 /// Lanes on the same ranks (PipelineMap::lanes_beside) share a collective stream, on which the
-/// backbone's reductions go first. Their optimizer steps run one after the other, the colocated
-/// module's first.
+/// backbone's reductions go first, then those of one colocated module after the other. Their
+/// optimizer steps run one after the other, the backbone's last.
 class StepProgram {
  public:
   /// shape:  whole_batches [edges] where the first pass that reads features waits for those of all
@@ -87,14 +88,15 @@ class StepProgram {
   [[nodiscard]] int reduction_of(int action) const { return reduction_of_[action]; }
   /// The optimizer steps of all lanes that have one.
   [[nodiscard]] const StepMeeting& step() const { return step_; }
-  /// The optimizer steps of the colocated module on ranks where the backbone has one too: they end
-  /// before the backbone's begin.
-  [[nodiscard]] std::span<const int> first_steps() const { return first_steps_; }
-  [[nodiscard]] bool steps_first(int action) const {
-    return !first_steps_.empty() && map_->is_colocated(lane_of_[action]);
-  }
-  [[nodiscard]] bool steps_second(int action) const {
-    return !first_steps_.empty() && map_->at(lane_of_[action]).module == map_->flow().back();
+  /// The optimizer steps of modules that share ranks: those of one module end before those of the
+  /// next begin. Empty: at most one module has any. All others begin at once.
+  [[nodiscard]] std::span<const std::vector<int>> shared_steps() const { return shared_steps_; }
+  /// The place of a step's module in `shared_steps`; -1: it begins at once.
+  [[nodiscard]] int place_of_step(int action) const;
+  /// Whether a step has the part of the host, which comes once for a rank.
+  [[nodiscard]] bool takes_host_step(int action) const {
+    const int place = place_of_step(action);
+    return place < 0 || place + 1 == std::ssize(shared_steps_);
   }
   /// The action of a pass; -1 when the list has none. BW counts as the input gradient.
   enum class Pass { kForward, kInputGradient, kWeightGradient };
@@ -138,7 +140,7 @@ class StepProgram {
   std::vector<int> reduction_of_;  // [actions]
   std::vector<StepMeeting> reductions_;
   StepMeeting step_;
-  std::vector<int> first_steps_;
+  std::vector<std::vector<int>> shared_steps_;
 };
 
 /// `F0.3 of backbone replica 0 stage 1`

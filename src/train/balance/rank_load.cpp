@@ -27,15 +27,14 @@ WorkLoad of_backbone(const RankWork& work, std::span<const SampleShape> shapes) 
   return part_of_load(load, ranks_of_replica(work.backbone), work.backbone.leads_replica());
 }
 
-WorkLoad of_encoder(const RankWork& work, const DealtItems& items) {
+WorkLoad of_encoder(const RankWork& work, const EncoderLane& own, const DealtItems& items) {
   std::vector<Grid> grids;
-  for (const schedule::MediaRound& round : items[static_cast<std::size_t>(work.lanes.encoder_edge)])
+  for (const schedule::MediaRound& round : items[static_cast<std::size_t>(own.edge)])
     for (const schedule::MediaItem& item : round)
-      if (item.seat == work.lanes.seat) grids.push_back(item.grid);
-  const bool leads = work.encoder->at().pp == 0 && work.encoder->at().tp == 0;
-  return part_of_load(
-      load_of_media(work.model, work.section, work.lanes.encoder, grids, work.times),
-      ranks_of_seat(*work.encoder), leads);
+      if (item.seat == own.seat) grids.push_back(item.grid);
+  const bool leads = own.mesh->at().pp == 0 && own.mesh->at().tp == 0;
+  return part_of_load(load_of_media(work.model, work.section, own.encoder, grids, work.times),
+                      ranks_of_seat(*own.mesh), leads);
 }
 
 }  // namespace
@@ -47,7 +46,7 @@ WorkLoad load_of_rank(const RankWork& work, std::span<const SampleShape> shapes,
     return work.backbone.leads_replica() ? load_of(work.model, work.section, shapes, work.times)
                                          : load;
   if (work.backbone.is_here()) load = of_backbone(work, shapes);
-  if (work.encoder != nullptr) load += of_encoder(work, items);
+  for (const EncoderLane& own : work.lanes.encoders) load += of_encoder(work, own, items);
   return load;
 }
 

@@ -14,7 +14,6 @@ struct RankWork {
   const config::ModelSection& section;
   const RunLanes& lanes;
   const mesh::Mesh& backbone;
-  const mesh::Mesh* encoder = nullptr;   // on which this rank encodes; null: on none of its own
   const MeasuredTimes* times = nullptr;  // of batch.costs
 };
 

@@ -26,7 +26,8 @@ at::Tensor bring_features(model::Model& model, const RunLanes& run, std::size_t 
                           const ForwardMedia& media, Homes homes) {
   const FeatureEdge& edge = run.edges[edge_index];
   at::Tensor features;
-  if (run.encoder == edge.encoder) features = encode(model, edge.encoder, media.input);
+  if (run.find_encoder(edge.encoder) != nullptr)
+    features = encode(model, edge.encoder, media.inputs.at(edge.encoder));
   const bool gives = edge.ranks.source.seat >= 0;
   const bool takes = edge.ranks.destination.seat >= 0;
   if (!gives && !takes) return {};

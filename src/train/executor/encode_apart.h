@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "model/model.h"
 #include "train/placement/run_lanes.h"
@@ -10,8 +12,8 @@ namespace tributary::train {
 
 /// Media of one forward without backward, where encoders have ranks of their own.
 struct ForwardMedia {
-  DealtItems items = {};           // one round for each edge, the same on all ranks
-  model::EncoderInput input = {};  // that this rank encodes
+  DealtItems items = {};  // one round for each edge, the same on all ranks
+  std::map<std::string, model::EncoderInput> inputs = {};  // that this rank encodes, by encoder
 };
 
 /// What model::PackedBatch::encode_apart calls: runs this rank's part of the encoders, and brings

@@ -42,7 +42,9 @@ Executor::LaneState Executor::state_of(int lane) const {
   state.module = map_.at(lane).module;
   const auto& module = run_.pipeline.modules[static_cast<std::size_t>(state.module)];
   state.is_backbone = lane == run_.backbone;
-  state.layout = state.is_backbone ? &model_.layout() : &model_.encoder_layouts().at(run_.encoder);
+  state.encoder = run_.encoder_on(lane);
+  state.layout =
+      state.is_backbone ? &model_.layout() : &model_.encoder_layouts().at(state.encoder->encoder);
   if (module.is_colocated()) state.groups.emplace(module.passes, count_rounds(*options_.items));
   state.own = stages_of_rank(*state.layout);
   state.takes_features = !map_.edges_into(state.module).empty();
@@ -181,11 +183,11 @@ const Microbatch& Executor::microbatch(int index) {
 }
 
 const model::EncoderInput& Executor::media(int index) {
-  const auto known = media_.find(index);
+  const auto known = media_.find({here_->lane, index});
   if (known != media_.end()) return known->second.first;
   seen_.seconds.forward += watch_.lap();
-  auto& entry = media_[index];
-  entry = {options_.collate_media(index), static_cast<int>(here_->own.size())};
+  auto& entry = media_[{here_->lane, index}];
+  entry = {options_.collate_media(*here_->encoder, index), static_cast<int>(here_->own.size())};
   seen_.seconds.data += watch_.lap();
   return entry.first;
 }
@@ -198,16 +200,18 @@ at::Tensor Executor::run_stage(Place place, const model::StageInput& input) {
     if (here_->is_last(place.stage)) output = options_.loss(index, microbatch(index), output);
     if (--microbatches_.at(index).second == 0) microbatches_.erase(index);
   } else {
-    output = model_.run_encoder_stage(run_.encoder, place.stage, media(index), input.hidden);
-    if (--media_.at(index).second == 0) media_.erase(index);
+    output =
+        model_.run_encoder_stage(here_->encoder->encoder, place.stage, media(index), input.hidden);
+    const auto used = media_.find({here_->lane, index});
+    if (--used->second.second == 0) media_.erase(used);
   }
   return output;
 }
 
 at::Tensor Executor::empty_input(Place place) {
-  return here_->is_backbone
-             ? model_.empty_input(place.stage, microbatch(place.microbatch).batch)
-             : model_.empty_encoder_input(run_.encoder, place.stage, media(place.microbatch));
+  return here_->is_backbone ? model_.empty_input(place.stage, microbatch(place.microbatch).batch)
+                            : model_.empty_encoder_input(here_->encoder->encoder, place.stage,
+                                                         media(place.microbatch));
 }
 
 model::StageInput Executor::take_input(Place place) {

@@ -34,8 +34,8 @@ struct ExecutorOptions {
   std::function<at::Tensor(int microbatch, const Microbatch&, const at::Tensor& hidden)> loss = {};
   /// Collates a microbatch of this rank's replica of the backbone.
   std::function<Microbatch(int microbatch)> collate = {};
-  /// Collates the media that this rank encodes in a pass, where it runs an encoder.
-  std::function<model::EncoderInput(int pass)> collate_media = {};
+  /// Collates the media that this rank encodes in a pass of an encoder that it runs.
+  std::function<model::EncoderInput(const EncoderLane&, int pass)> collate_media = {};
   const DealtItems* items = nullptr;                   // of the step; null: no encoder is apart
   std::function<void(mesh::Section)> on_section = {};  // before each pass
   std::function<void()> on_action = {};                // before each action
@@ -87,7 +87,8 @@ class Executor {
     int module = 0;  // likewise
     const parallel::Layout* layout = nullptr;
     bool is_backbone = true;
-    bool takes_features = false;  // its first stage
+    const EncoderLane* encoder = nullptr;  // where it is not
+    bool takes_features = false;           // its first stage
     // Of a colocated module: which microbatches of its list are one pass.
     std::optional<schedule::PassGroups> groups = {};
     std::vector<int> own;  // virtual stage of each chunk
@@ -165,10 +166,11 @@ class Executor {
   const RunLanes& run_;
   ExecutorOptions options_;
   schedule::PipelineMap map_;
-  std::map<int, LaneState> lanes_;                            // of this rank
-  const LaneState* here_ = nullptr;                           // that of the action under way
-  std::map<int, std::pair<Microbatch, int>> microbatches_;    // and forwards yet to come
-  std::map<int, std::pair<model::EncoderInput, int>> media_;  // likewise
+  std::map<int, LaneState> lanes_;                          // of this rank
+  const LaneState* here_ = nullptr;                         // that of the action under way
+  std::map<int, std::pair<Microbatch, int>> microbatches_;  // and forwards yet to come
+  // Likewise, by lane too.
+  std::map<std::pair<int, int>, std::pair<model::EncoderInput, int>> media_;
   FeatureExchange features_;
   std::map<Place, Pass> passes_;
   std::map<Place, Incoming> activations_;  // by the stage that takes them

@@ -226,9 +226,9 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   };
   const StepMedia none;
   const StepMedia& media = options.media != nullptr ? *options.media : none;
-  const auto collate_media = [&](int pass) {
-    return collate_encoder_input(media.encoded, items_of_pass(run, media.items, pass),
-                                 media.first_id, model.encoder_layouts().at(run.encoder),
+  const auto collate_media = [&](const EncoderLane& own, int pass) {
+    return collate_encoder_input(media.encoded, items_of_pass(own, media.items, pass),
+                                 media.first_id, model.encoder_layouts().at(own.encoder),
                                  options.device);
   };
   ExecutorOptions running{.device = options.device,

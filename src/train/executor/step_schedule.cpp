@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <set>
+#include <span>
+#include <utility>
 
 #include "schedule/pipeline/count_rounds.h"
 #include "schedule/pipeline/lower_schedule.h"
@@ -17,23 +19,33 @@ bool is_of_forward(const schedule::Action& action) {
   return action.op == Op::kForward || action.op == Op::kSendFeatures;
 }
 
-void append(int lane, ActionList::const_iterator first, ActionList::const_iterator end,
-            std::vector<LaneAction>& actions) {
-  std::transform(first, end, std::back_inserter(actions), [lane](const schedule::Action& action) {
-    return LaneAction{.lane = lane, .action = action};
-  });
+/// Adds actions of a lane. Turns only say what the order is.
+void append(int lane, std::span<const schedule::Action> own, std::vector<LaneAction>& actions) {
+  for (const schedule::Action& action : own)
+    if (!schedule::is_turn(action.op)) actions.push_back({.lane = lane, .action = action});
 }
 
-/// Joins the lists of two lanes that take turns on a rank; the first one begins.
-void join_turns(const std::array<int, 2>& lanes, const std::array<const ActionList*, 2>& lists,
+/// Joins the lists of lanes that take turns on a rank: each goes on until it waits for another one.
+void join_turns(std::span<const int> lanes, const std::vector<ActionList>& lists,
                 std::vector<LaneAction>& actions) {
-  std::array<std::size_t, 2> next{};
-  for (std::size_t here = 0; next[here] < lists[here]->size();) {
-    const schedule::Action& action = (*lists[here])[next[here]++];
-    if (!schedule::is_turn(action.op)) actions.push_back({.lane = lanes[here], .action = action});
-    const bool gives = action.op == schedule::Op::kSendTurn && action.peer == lanes[1 - here];
-    const bool ends = next[here] == lists[here]->size();
-    if (gives || ends) here = 1 - here;
+  std::set<std::array<int, 3>> given;  // from, to, number
+  std::vector<std::span<const schedule::Action>> left;
+  for (const int lane : lanes) left.emplace_back(lists[static_cast<std::size_t>(lane)]);
+  const auto waits = [&](int lane, const schedule::Action& action) {
+    return action.op == schedule::Op::kReceiveTurn &&
+           std::ranges::find(lanes, action.peer) != lanes.end() &&
+           !given.contains({action.peer, lane, action.microbatch});
+  };
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (std::size_t i = 0; i < lanes.size(); ++i)
+      for (; !left[i].empty() && !waits(lanes[i], left[i].front()); left[i] = left[i].subspan(1)) {
+        const schedule::Action& action = left[i].front();
+        if (action.op == schedule::Op::kSendTurn)
+          given.insert({lanes[i], action.peer, action.microbatch});
+        append(lanes[i], left[i].first(1), actions);
+        goes_on = true;
+      }
   }
 }
 
@@ -45,23 +57,22 @@ StepSchedule schedule_step(const RunLanes& run, std::int64_t microbatches) {
   schedule::Schedule lowered = schedule::lower_schedule(
       schedule::schedule_passes(pipeline), {.receive = kBuffersOfALink, .send = kBuffersOfALink});
   StepSchedule step{.actions = {}, .microbatches = pipeline.microbatches};
-  const std::vector<int> lanes = run.own();
-  for (const int lane : lanes) step.in_flight += lowered.in_flight[static_cast<std::size_t>(lane)];
-  ActionList& first = lowered.lists[static_cast<std::size_t>(lanes.front())];
-  if (lanes.size() == 1) {
-    append(lanes.front(), first.begin(), first.end(), step.actions);
-    return step;
+  const schedule::PipelineMap map(pipeline);
+  std::vector<std::pair<int, std::span<const schedule::Action>>> backwards;
+  std::vector<int> others;  // the backbone, and those that take turns with it
+  for (const int lane : run.own()) {
+    ActionList& list = lowered.lists[static_cast<std::size_t>(lane)];
+    step.in_flight += lowered.in_flight[static_cast<std::size_t>(lane)];
+    if (!map.is_colocated(lane) || map.alternate(map.at(lane).module, map.flow().back())) {
+      others.push_back(lane);
+      continue;
+    }
+    const auto backward = std::stable_partition(list.begin(), list.end(), is_of_forward);
+    append(lane, {list.begin(), backward}, step.actions);
+    backwards.emplace_back(lane, std::span(backward, list.end()));
   }
-  if (schedule::PipelineMap(pipeline).takes_turns()) {
-    join_turns({lanes.front(), lanes.back()},
-               {&first, &lowered.lists[static_cast<std::size_t>(lanes.back())]}, step.actions);
-    return step;
-  }
-  const auto backward = std::stable_partition(first.begin(), first.end(), is_of_forward);
-  const ActionList& backbone = lowered.lists[static_cast<std::size_t>(lanes.back())];
-  append(lanes.front(), first.begin(), backward, step.actions);
-  append(lanes.back(), backbone.begin(), backbone.end(), step.actions);
-  append(lanes.front(), backward, first.end(), step.actions);
+  join_turns(others, lowered.lists, step.actions);
+  for (const auto& [lane, list] : backwards) append(lane, list, step.actions);
   return step;
 }
 

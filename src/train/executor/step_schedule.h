@@ -27,7 +27,7 @@ struct StepSchedule {
 
 /// Lists the actions of this rank for a step of `microbatches`. A colocated encoder takes turns
 /// with the backbone as their lists say, or runs its forwards before the backbone's list and its
-/// backwards after it.
+/// backwards after it, one encoder after the other.
 ///
 /// cost: one pass over the actions of all lanes
 [[nodiscard]] StepSchedule schedule_step(const RunLanes& run, std::int64_t microbatches);

@@ -68,9 +68,8 @@ config::Trace tell_own(const RankTimes& times, const RunLanes& run, const model:
                        Nanoseconds step, const std::vector<TraceLane>& lanes) {
   config::Trace told;
   for (const int own : run.own()) {
-    const parallel::Layout& layout =
-        own == run.backbone ? model.layout() : model.encoder_layouts().at(run.encoder);
-    const mesh::Mesh& mesh = *layout.mesh;
+    const EncoderLane* encoder = run.encoder_on(own);
+    const mesh::Mesh& mesh = encoder == nullptr ? *model.layout().mesh : *encoder->mesh;
     if (!mesh.leads_stage()) continue;
     TraceLane lane = lanes[static_cast<std::size_t>(own)];
     lane.ranks = mesh.size() / (mesh.shape().pp * mesh.data_ranks());

@@ -50,9 +50,19 @@ int RunLanes::stage_of(int lane) const {
 
 std::vector<int> RunLanes::own() const {
   std::vector<int> lanes;
-  if (encodes()) lanes.push_back(encoding);
+  for (const EncoderLane& each : encoders) lanes.push_back(each.lane);
   if (runs_backbone()) lanes.push_back(backbone);
   return lanes;
+}
+
+const EncoderLane* RunLanes::encoder_on(int lane) const {
+  const auto found = std::ranges::find(encoders, lane, &EncoderLane::lane);
+  return found == encoders.end() ? nullptr : &*found;
+}
+
+const EncoderLane* RunLanes::find_encoder(std::string_view encoder) const {
+  const auto found = std::ranges::find(encoders, encoder, &EncoderLane::encoder);
+  return found == encoders.end() ? nullptr : &*found;
 }
 
 RunLanes one_lane() {
@@ -78,10 +88,12 @@ RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes,
       continue;
     }
     const mesh::Mesh& mesh = encoder->second;
-    run.encoding = lane;
-    run.encoder = module;
-    run.encoder_edge = map.edges_from(map.at(lane).module).front();
-    run.seat = mesh.data_index() * mesh.sequence().size() + mesh.sequence().index();
+    run.encoders.push_back(
+        {.lane = lane,
+         .encoder = module,
+         .edge = map.edges_from(map.at(lane).module).front(),
+         .seat = mesh.data_index() * mesh.sequence().size() + mesh.sequence().index(),
+         .mesh = &mesh});
   }
   for (const schedule::PipelineEdge& edge : run.pipeline.edges) {
     const schedule::PipelineModule& from =
@@ -101,13 +113,13 @@ std::int64_t count_rounds(const DealtItems& items) {
   return items.empty() ? 0 : std::ssize(items.front());
 }
 
-std::vector<schedule::MediaItem> items_of_pass(const RunLanes& run, const DealtItems& items,
+std::vector<schedule::MediaItem> items_of_pass(const EncoderLane& own, const DealtItems& items,
                                                int pass) {
-  std::vector<schedule::MediaItem> own;
-  for (const schedule::MediaRound& round : items[static_cast<std::size_t>(run.encoder_edge)])
+  std::vector<schedule::MediaItem> of_pass;
+  for (const schedule::MediaRound& round : items[static_cast<std::size_t>(own.edge)])
     for (const schedule::MediaItem& item : round)
-      if (item.seat == run.seat && item.pass == pass) own.push_back(item);
-  return own;
+      if (item.seat == own.seat && item.pass == pass) of_pass.push_back(item);
+  return of_pass;
 }
 
 namespace {

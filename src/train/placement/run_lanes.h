@@ -3,6 +3,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/family/known_modules.h"
@@ -33,21 +34,31 @@ struct FeatureEdge {
   }
 };
 
+/// A lane of an encoder that a rank runs.
+struct EncoderLane {
+  int lane = -1;
+  std::string encoder = {};
+  int edge = -1;           // along which its features go
+  std::int64_t seat = -1;  // of the rank in it, the same on all its stages
+  const mesh::Mesh* mesh = nullptr;
+};
+
 /// The pipeline of a run, and this rank's part in it: a lane of the backbone, one of an encoder, or
-/// both where the encoder is colocated.
+/// that of the backbone and one of each colocated encoder.
 struct RunLanes {
-  schedule::Pipeline pipeline;     // the number of microbatches is set for each step
-  int backbone = -1;               // lane; -1: this rank runs none
-  int encoding = -1;               // likewise
-  std::string encoder = {};        // that it runs
-  int encoder_edge = -1;           // of that encoder
-  std::int64_t seat = -1;          // of this rank in it, the same on all its stages
-  std::vector<FeatureEdge> edges;  // [edges of the pipeline]
+  schedule::Pipeline pipeline;        // the number of microbatches is set for each step
+  int backbone = -1;                  // lane; -1: this rank runs none
+  std::vector<EncoderLane> encoders;  // in the order in which they begin a step
+  std::vector<FeatureEdge> edges;     // [edges of the pipeline]
 
   /// Those of this rank: first the one that begins a step.
   [[nodiscard]] std::vector<int> own() const;
   [[nodiscard]] bool runs_backbone() const { return backbone >= 0; }
-  [[nodiscard]] bool encodes() const { return encoding >= 0; }
+  [[nodiscard]] bool encodes() const { return !encoders.empty(); }
+  /// What this rank runs on a lane, or of an encoder; null: the lane is the backbone's, or it runs
+  /// none of it.
+  [[nodiscard]] const EncoderLane* encoder_on(int lane) const;
+  [[nodiscard]] const EncoderLane* find_encoder(std::string_view encoder) const;
   /// Whether encoders have meshes of their own, whose passes and data come from a step's media.
   [[nodiscard]] bool has_encoders_apart() const { return !edges.empty(); }
   /// The modalities of those encoders.
@@ -82,7 +93,7 @@ struct StepMedia {
 };
 
 /// What this rank encodes in a pass, in the order of its rows.
-[[nodiscard]] std::vector<schedule::MediaItem> items_of_pass(const RunLanes& run,
+[[nodiscard]] std::vector<schedule::MediaItem> items_of_pass(const EncoderLane& own,
                                                              const DealtItems& items, int pass);
 
 /// Which seats of a replica take an item: its home, or all of them, where each has all tokens.

@@ -141,10 +141,10 @@ void take_media(const Session& session, RoundRoutes routed, RoundPart& part) {
   for (std::size_t edge = 0; edge < routed.media.size(); ++edge)
     TRIB_CHECK(!schedule::keep_seats(routed.media[edge], part.media.items[edge]).has_value(),
                .what = "train: sample of a round has no seat");
-  if (!session.lanes.encodes()) return;
-  part.media.input = collate_encoder_input(
-      samples, items_of_pass(session.lanes, part.media.items, /*pass=*/0),
-      /*first_id=*/0, session.model->encoder_layouts().at(session.lanes.encoder), session.device);
+  for (const EncoderLane& own : session.lanes.encoders)
+    part.media.inputs[own.encoder] = collate_encoder_input(
+        samples, items_of_pass(own, part.media.items, /*pass=*/0),
+        /*first_id=*/0, session.model->encoder_layouts().at(own.encoder), session.device);
 }
 
 }  // namespace

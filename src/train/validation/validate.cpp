@@ -216,7 +216,8 @@ void add_losses(const Session& session, const RoundPart& part, std::vector<Sourc
 }
 
 void zero_pixels(model::PackedBatch& batch, ForwardMedia& media) {
-  if (media.input.rows.defined()) media.input.rows.zero_();
+  for (auto& [encoder, input] : media.inputs)
+    if (input.rows.defined()) input.rows.zero_();
   for (auto& [modality, own] : batch.media)
     if (own.rows.defined()) own.rows.zero_();
 }

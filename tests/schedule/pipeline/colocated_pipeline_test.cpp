@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
 
 #include "core/error.h"
 #include "schedule/pipeline/check_schedule.h"
@@ -48,25 +49,53 @@ TEST(ColocatedPipeline, HasNoMorePassesThanMicrobatches) {
   EXPECT_EQ(passes("backbone", 4), 4);
 }
 
+/// Adds an encoder of sound on all ranks, or on those of the first stage.
+void add_audio(bool is_beside_first, const config::MeshShape& mesh, config::Plan& plan) {
+  config::ModulePlan audio = *plan.find("vision");
+  audio.name = "audio";
+  audio.mesh = mesh;
+  if (is_beside_first) audio.ranks.resize(6);
+  plan.modules.push_back(audio);
+  plan.edges.push_back({.from = "audio", .to = "backbone"});
+}
+
+/// Compares with what the ranks of the plan say.
+void expect_lanes_of_ranks(const config::Plan& plan, const std::string& what) {
+  const Pipeline pipeline = pipeline_of(plan);
+  const PipelineMap map(pipeline);
+  std::vector<std::set<std::vector<int>>> on_ranks(static_cast<std::size_t>(map.lanes()));
+  std::vector<std::set<int>> beside(on_ranks.size());
+  for (const std::vector<int>& lanes : lanes_of_ranks(plan, map)) {
+    if (lanes.empty()) continue;
+    EXPECT_EQ(map.at(lanes.back()).module, map.flow().back()) << what;
+    for (const int lane : lanes) {
+      std::vector<int> others = lanes;
+      std::erase(others, lane);
+      std::ranges::sort(others);
+      on_ranks[lane].insert(others);
+      beside[lane].insert(others.begin(), others.end());
+    }
+  }
+  for (int lane = 0; lane < map.lanes(); ++lane) {
+    EXPECT_THAT(map.lanes_beside(lane), testing::ElementsAreArray(beside[lane]))
+        << map.describe(lane) << ", " << what;
+    EXPECT_THAT(map.lanes_on_ranks(lane), testing::ElementsAreArray(on_ranks[lane]))
+        << map.describe(lane) << ", " << what;
+  }
+}
+
 TEST(ColocatedPipeline, KnowsTheLanesOfEachRank) {
   for (const int tp : {1, 2, 4, 12}) {
     const config::Plan plan = make_colocated_plan("1f1b", tp);
-    const Pipeline pipeline = pipeline_of(plan);
-    const PipelineMap map(pipeline);
-    std::vector<std::vector<int>> beside(static_cast<std::size_t>(map.lanes()));
-    for (const std::vector<int>& lanes : lanes_of_ranks(plan, map)) {
-      if (lanes.empty()) continue;
-      ASSERT_EQ(lanes.size(), 2U);
-      EXPECT_EQ(map.at(lanes[0]).module, map.colocated());
-      for (const int at : {0, 1}) {
-        std::vector<int>& of = beside[lanes[at]];
-        if (std::find(of.begin(), of.end(), lanes[1 - at]) == of.end()) of.push_back(lanes[1 - at]);
-      }
+    expect_lanes_of_ranks(plan, str("tp ", tp));
+    for (const int audio_tp : {1, 3, 12}) {
+      config::Plan both = plan;
+      add_audio(false, {.dp_shard = 12 / audio_tp, .tp = audio_tp}, both);
+      expect_lanes_of_ranks(both, str("tp ", tp, " and ", audio_tp));
     }
-    for (int lane = 0; lane < map.lanes(); ++lane) {
-      std::sort(beside[lane].begin(), beside[lane].end());
-      EXPECT_EQ(map.lanes_beside(lane), beside[lane]) << map.describe(lane) << ", tp " << tp;
-    }
+    config::Plan both = plan;
+    add_audio(true, {.dp_shard = 2, .tp = 3}, both);
+    expect_lanes_of_ranks(both, str("tp ", tp, " and audio beside the first stage"));
   }
 }
 
@@ -100,11 +129,6 @@ TEST(ColocatedPipeline, IsRefusedWhereNothingKeepsItsRanksApart) {
   pipeline.modules[1].stages = 2;
   pipeline.modules[1].trains.clear();
   EXPECT_THAT(refusal_of(pipeline), HasSubstr("colocated module is cut; where: vision"));
-  pipeline = pipeline_of(make_colocated_plan());
-  pipeline.modules.push_back(pipeline.modules[1]);
-  pipeline.modules[2].name = "audio";
-  pipeline.edges.push_back({.from = 2, .to = 0});
-  EXPECT_THAT(refusal_of(pipeline), HasSubstr("two modules are colocated; where: audio"));
   pipeline = pipeline_of(make_colocated_plan());
   pipeline.modules.push_back({.name = "audio"});
   pipeline.edges = {{.from = 1, .to = 2}, {.from = 2, .to = 0}};
@@ -158,6 +182,27 @@ TEST(ColocatedPipeline, TakesTurnsWhereThePipelineWaits) {
             "TR0.0 F0.0 BW0.0 F0.1 BW0.1 F0.2 BW0.2 F0.3 BW0.3 TS0.0\n");
 }
 
+TEST(ColocatedPipeline, EncodersRunOneAfterTheOther) {
+  Pipeline pipeline = make_turns(1, 2, 1, false);
+  pipeline.modules.push_back({.name = "audio", .replicas = 2, .passes = 1});
+  pipeline.edges.push_back({.from = 2, .to = 1});
+  const Schedule schedule = schedule_passes(pipeline);
+  EXPECT_EQ(lists_of(schedule, 0, 4),
+            "F0.0 F0.1 TS0.0 TS0.0 TR0.0 TR0.0 BW0.0 BW0.1 TS0.1 TS0.1\n"
+            "F0.0 BW0.0 F0.1 BW0.1\n"
+            "TR0.0 F0.0 F0.1 TS0.0 TR0.1 BW0.0 BW0.1\n"
+            "TR0.0 F0.0 F0.1 TS0.0 TR0.1 BW0.0 BW0.1\n");
+  // One that is frozen gives way once; what takes turns with the backbone comes second.
+  pipeline.modules[2].trains = {false};
+  pipeline.modules[0].takes_turns = true;
+  pipeline.modules[0].passes = 2;
+  EXPECT_EQ(lists_of(schedule_passes(pipeline), 0, 4),
+            "TR0.0 TR0.0 F0.0 F0.1 TS0.0 TR0.0 BW0.0 BW0.1\n"
+            "TR0.0 F0.0 BW0.0 F0.1 BW0.1 TS0.0\n"
+            "F0.0 F0.1 TS0.0\n"
+            "F0.0 F0.1 TS0.0\n");
+}
+
 TEST(ColocatedPipeline, EncodesOneGroupAheadWhereNothingWaits) {
   const Schedule schedule = schedule_passes(make_turns(1, 4, 4));
   EXPECT_EQ(lists_of(schedule, 0, 1),
@@ -209,7 +254,7 @@ TEST(ColocatedPipeline, TakesTurnsInsideOfAStageOnly) {
       return std::string(error.what());
     }
     const Pipeline pipeline = pipeline_of(plan);
-    EXPECT_TRUE(PipelineMap(pipeline).takes_turns());
+    EXPECT_TRUE(PipelineMap(pipeline).alternate(0, 1));
     return std::string();
   };
   const std::string several = "ranks that meet in a pass lie on several stages";
@@ -268,6 +313,7 @@ TEST(ColocatedPipeline, TakesMicrobatchesOfAGroupInTheirOrder) {
 TEST(ColocatedPipeline, NeverComputesTwiceOnARank) {
   int trained = 0;
   int took_turns = 0;
+  int several = 0;
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     RandomStream random(seed, "colocated");
     const Pipeline pipeline = draw_colocated(random);
@@ -282,11 +328,14 @@ TEST(ColocatedPipeline, NeverComputesTwiceOnARank) {
       ASSERT_EQ(count_overlaps(graph, map, time), 0) << "seed " << seed;
     }
     const PipelineMap map(passes.pipeline);
-    if (map.has_backward(map.colocated(), 0)) ++trained;
-    if (map.takes_turns()) ++took_turns;
+    const int encoder = map.sharers().front();
+    if (map.has_backward(encoder, 0)) ++trained;
+    if (map.alternate(encoder, map.flow().back())) ++took_turns;
+    if (map.sharers().size() > 2) ++several;
   }
   EXPECT_GT(trained, 200);
   EXPECT_GT(took_turns, 200);
+  EXPECT_GT(several, 500);
 }
 
 }  // namespace

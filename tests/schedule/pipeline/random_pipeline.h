@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "core/random.h"
@@ -78,12 +79,14 @@ inline Pipeline draw_pipeline(RandomStream& random, int most_stages = 6, int mos
   return pipeline;
 }
 
-/// The same with one more encoder on the ranks of the backbone, whose order has whole backwards
-/// where that trains. Every other one takes turns with the backbone.
-inline Pipeline draw_colocated(RandomStream& random, int most_stages = 5, int most_rounds = 9) {
-  Pipeline pipeline = draw_pipeline(random, most_stages, most_rounds);
-  const int backbone = static_cast<int>(std::ssize(pipeline.modules)) - 1;
-  PipelineModule encoder{.name = "beside"};
+/// Adds an encoder on the ranks of the backbone, whose order has whole backwards where that trains.
+/// Every other one takes turns with the backbone.
+inline void add_beside(RandomStream& random, const std::string& name, Pipeline& pipeline) {
+  const int last = static_cast<int>(std::ssize(pipeline.modules));
+  const int backbone =
+      static_cast<int>(std::ranges::find(pipeline.modules, "backbone", &PipelineModule::name) -
+                       pipeline.modules.begin());
+  PipelineModule encoder{.name = name};
   encoder.replicas = static_cast<int>(random.between(1, 6));
   encoder.passes = static_cast<int>(random.between(1, pipeline.microbatches));
   if (random.below(2) == 0) {
@@ -93,13 +96,26 @@ inline Pipeline draw_colocated(RandomStream& random, int most_stages = 5, int mo
   draw_times(random, encoder);
   draw_frozen(random, encoder);
   if (traits_of(pipeline.modules[backbone].order).splits_backward) encoder.trains = {false};
-  // Before or behind the backbone in the order of lanes.
+  // Before or behind the others in the order of lanes.
   const bool is_first = random.below(2) == 0;
-  const int index = is_first ? 0 : backbone + 1;
+  const int index = is_first ? 0 : last;
   pipeline.modules.insert(pipeline.modules.begin() + index, encoder);
   if (is_first)
     for (PipelineEdge& edge : pipeline.edges) edge = {.from = edge.from + 1, .to = edge.to + 1};
   pipeline.edges.push_back({.from = index, .to = is_first ? backbone + 1 : backbone});
+}
+
+/// The same with one to three more encoders on the ranks of the backbone.
+inline Pipeline draw_colocated(RandomStream& random, int most_stages = 5, int most_rounds = 9) {
+  Pipeline pipeline = draw_pipeline(random, most_stages, most_rounds);
+  add_beside(random, "beside", pipeline);
+  RandomStream again = random;  // what is drawn later does not depend on how many there are
+  for (const char* name : {"beside2", "beside3"}) {
+    if (again.below(3) > 0) continue;
+    add_beside(again, name, pipeline);
+    const auto added = std::ranges::find(pipeline.modules, name, &PipelineModule::name);
+    added->beside_first = again.below(3) == 0;
+  }
   return pipeline;
 }
 

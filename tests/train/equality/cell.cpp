@@ -88,8 +88,9 @@ std::string Cell::name() const {
   if (vision_stages > 0) name += " vision_apart";
   if (vision) name += str(" ", encoder(), "(", config::describe(*vision), ")");
   if (audio) name += str(" audio(", config::describe(*audio), ")");
-  if (vision_passes > 0) name += str(" colocated:", vision_passes);
-  if (vision_turns) name += " turns";
+  for (const std::int64_t passes : {vision_passes, audio_passes})
+    if (passes > 0) name += str(" colocated:", passes);
+  if (vision_turns || audio_turns) name += " turns";
   if (virtual_stages > 1) name += str(" virtual", virtual_stages);
   if (ties_head) name += " tied";
   add("dp_replicate", shape.dp_replicate);

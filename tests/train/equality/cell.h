@@ -23,8 +23,10 @@ struct Cell {
   std::int64_t vision_passes = 0;                // of a colocated tower; 0: it is separate
   bool vision_turns = false;                     // its passes run among those of the backbone
   std::optional<config::MeshShape> audio = {};   // of Omni's tower of sound, on the last ranks
-  std::int64_t layers = 2;                       // of the backbone
-  bool sees = true;                              // a Qwen-VL, else a model of text
+  std::int64_t audio_passes = 0;                 // as of the other tower
+  bool audio_turns = false;
+  std::int64_t layers = 2;                                 // of the backbone
+  bool sees = true;                                        // a Qwen-VL, else a model of text
   config::ModelFamily text = config::ModelFamily::kQwen3;  // of that: Qwen2, Qwen3 or Llama
   config::VisionClass tower = config::VisionClass::kQwen2_5Vl;
   /// A Qwen2-Audio, whose tower the fields of `vision` place; where it sees too, Qwen2.5-Omni.
@@ -48,7 +50,7 @@ struct Cell {
 
   [[nodiscard]] std::int64_t world() const {
     return shape.world() + (vision && vision_passes == 0 ? vision->world() : 0) +
-           (audio ? audio->world() : 0);
+           (audio && audio_passes == 0 ? audio->world() : 0);
   }
   [[nodiscard]] std::string name() const;
   /// The module of its tower.

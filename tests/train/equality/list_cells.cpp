@@ -247,8 +247,8 @@ void add_towers(bool all, std::vector<Cell>& cells) {
   }
 }
 
-/// Qwen2.5-Omni with towers on meshes of their own: one of them, both on ranks of their own, and
-/// one colocated beside a separate one.
+/// Qwen2.5-Omni with towers on meshes of their own: one of them, both on ranks of their own, one
+/// colocated beside a separate one, and both colocated.
 std::vector<Cell> list_branches() {
   std::vector<Cell> cells{
       with_tower({.shape = {}}, {}),
@@ -264,6 +264,24 @@ std::vector<Cell> list_branches() {
   cells[5].freeze = {"audio", "audio_projector"};
   cells[6].audio = {{.pp = 2}};
   cells[7].audio = {{.dp_shard = 2}};
+  const auto colocate = [](Cell cell, const config::MeshShape& audio, std::int64_t passes,
+                           bool turns = false) {
+    cell.audio = audio;
+    cell.audio_passes = passes;
+    cell.audio_turns = turns;
+    return cell;
+  };
+  cells.push_back(
+      colocate(with_tower({.shape = {.tp = 2}}, {.dp_shard = 2}, 2), {.dp_replicate = 2}, 3));
+  cells.push_back(
+      colocate(with_tower(pipeline({.pp = 2, .dp_shard = 2}, Order::k1f1b), {.dp_shard = 4}, 1),
+               {.dp_shard = 2, .tp = 2}, 2));
+  cells.push_back(colocate(with_tower(pipeline({.pp = 2}, Order::k1f1b), {.tp = 2}, 2),
+                           {.dp_replicate = 2}, 2, true));
+  cells.back().freeze = {"vision"};
+  cells.push_back(colocate(
+      with_turns(pipeline({.pp = 2, .tp = 2}, Order::k1f1b), {.dp_replicate = 2, .dp_shard = 2}, 2),
+      {.dp_replicate = 2, .tp = 2}, 3, true));
   return cells;
 }
 

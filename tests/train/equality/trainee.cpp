@@ -253,20 +253,27 @@ config::Plan plan_of(const Cell& cell, const config::RunConfig& config, std::int
               std::move(ranks));
     if (splits) encoder.schedule = config::PipelineOrder::kZbH1;
   };
-  const std::int64_t before_audio = world - (cell.audio ? cell.audio->world() : 0);
-  if (cell.audio) separate("audio", *cell.audio, ranks_between(before_audio, world));
+  const auto colocate = [&](const std::string& name, const config::MeshShape& mesh,
+                            std::int64_t passes, bool turns) {
+    separate(name, mesh, backbone.ranks);
+    config::ModulePlan& tower = module(name);
+    tower.placement = config::Placement::kColocated;
+    tower.schedule = config::PipelineOrder::k1f1b;
+    tower.passes = passes;
+    tower.turns = turns;
+  };
+  const bool has_audio_apart = cell.audio && cell.audio_passes == 0;
+  const std::int64_t before_audio = world - (has_audio_apart ? cell.audio->world() : 0);
+  if (has_audio_apart) separate("audio", *cell.audio, ranks_between(before_audio, world));
   if (cell.vision && cell.vision_passes == 0) {
     const bool is_behind = cell.vision_ranks.empty();
     separate(cell.encoder(), *cell.vision,
              is_behind ? ranks_between(cell.shape.world(), before_audio) : cell.vision_ranks);
   } else if (cell.vision) {
-    separate(cell.encoder(), *cell.vision, backbone.ranks);
-    config::ModulePlan& tower = module(cell.encoder());
-    tower.placement = config::Placement::kColocated;
-    tower.schedule = config::PipelineOrder::k1f1b;
-    tower.passes = cell.vision_passes;
-    tower.turns = cell.vision_turns;
+    colocate(cell.encoder(), *cell.vision, cell.vision_passes, cell.vision_turns);
   }
+  if (cell.audio && cell.audio_passes > 0)
+    colocate("audio", *cell.audio, cell.audio_passes, cell.audio_turns);
   backbone.ranks = ranks_between(0, before_audio);
   std::erase_if(backbone.ranks, [&](std::int64_t rank) {
     return cell.vision && cell.vision_passes == 0 &&
