@@ -1,12 +1,9 @@
-#include <algorithm>
 #include <array>
 
-#include "tests/train/equality/cell.h"
+#include "tests/train/equality/cell_parts.h"
 
 namespace tributary::train {
 namespace {
-
-using Degree = std::int64_t config::MeshShape::*;
 
 constexpr std::array<Degree, 5> kAxes{&config::MeshShape::dp_replicate,
                                       &config::MeshShape::dp_shard, &config::MeshShape::cp,
@@ -14,14 +11,6 @@ constexpr std::array<Degree, 5> kAxes{&config::MeshShape::dp_replicate,
 
 constexpr config::RecomputePlan kMlps = config::RecomputePlan::kSelective;
 constexpr config::RecomputePlan kAttention = config::RecomputePlan::kAttention;
-
-const config::AdapterSection kLora{.kind = config::AdapterKind::kLora, .rank = 3, .alpha = 6};
-
-config::MeshShape shape_of(std::initializer_list<Degree> axes) {
-  config::MeshShape shape;
-  for (const Degree axis : axes) shape.*axis = 2;
-  return shape;
-}
 
 /// Every single axis, every pair, every triple.
 std::vector<config::MeshShape> list_shapes() {
@@ -41,16 +30,6 @@ std::vector<config::MeshShape> list_shapes() {
   shapes.push_back({.cp = 4});
   shapes.push_back({.ulysses = 4});
   return shapes;
-}
-
-using Order = config::PipelineOrder;
-
-Cell pipeline(const config::MeshShape& shape, Order order) {
-  return {.shape = shape,
-          .order = order,
-          .virtual_stages = order == Order::kInterleaved ? 2 : 1,
-          .layers = 8,
-          .samples = 24};
 }
 
 /// The cell with packed mixed batches, with frozen vision, recomputed, and with a tied head.
@@ -106,14 +85,6 @@ void add_pipelines(bool all, std::vector<Cell>& cells) {
   }
   if (all) return;
   for (std::size_t i = before; i < cells.size(); ++i) cells[i].steps = 6;
-}
-
-/// A tower with a mesh of its own: separate, or colocated in some passes.
-Cell with_tower(Cell cell, const config::MeshShape& tower, std::int64_t passes = 0) {
-  cell.vision = tower;
-  cell.vision_passes = passes;
-  cell.layers = std::max<std::int64_t>(cell.layers, 4);
-  return cell;
 }
 
 Cell with_turns(Cell cell, const config::MeshShape& tower, std::int64_t passes) {
@@ -222,116 +193,11 @@ void add_placements(bool all, std::vector<Cell>& cells) {
       cells.push_back(cell);
     }
   }
-}
-
-/// Adds the other towers: every axis, a tower on a stage of its own, one with ranks of its own and
-/// a colocated one. Levels of features cross every cut of Qwen3-VL.
-void add_towers(bool all, std::vector<Cell>& cells) {
-  for (const config::VisionClass tower :
-       {config::VisionClass::kQwen2Vl, config::VisionClass::kQwen3Vl,
-        config::VisionClass::kInternVit, config::VisionClass::kSiglip}) {
-    std::vector<Cell> own{{.shape = {.dp_shard = 2}},
-                          {.shape = {.tp = 2}},
-                          {.shape = {.cp = 2}},
-                          {.shape = {.pp = 2}, .vision_stages = 1, .layers = 2},
-                          {.shape = {.pp = 2, .tp = 2}, .layers = 2, .freeze = {"vision"}},
-                          with_tower({.shape = {.dp_shard = 2}}, {.tp = 2}, 2),
-                          with_tower({.shape = {.tp = 2}}, {.pp = 2})};
-    if (tower == config::VisionClass::kQwen3Vl) own.push_back({.shape = {.pp = 2, .cp = 2}});
-    own.push_back({.shape = {.tp = 2}, .adapter = kLora});
-    for (Cell& cell : own) {
-      cell.tower = tower;
-      if (!all) cell.steps = 6;
-      cells.push_back(cell);
-    }
-  }
-}
-
-/// Qwen2.5-Omni with towers on meshes of their own: one of them, both on ranks of their own, one
-/// colocated beside a separate one, and both colocated.
-std::vector<Cell> list_branches() {
-  std::vector<Cell> cells{
-      with_tower({.shape = {}}, {}),
-      {.shape = {}, .audio = {{}}, .layers = 4},
-      with_tower({.shape = {.tp = 2}, .audio = {{}}}, {}),
-      with_tower({.shape = {.dp_shard = 2}, .audio = {{.tp = 2}}}, {.dp_shard = 2}),
-      with_tower({.shape = {.tp = 2}, .audio = {{.dp_shard = 2}}, .freeze = {"vision"}},
-                 {.dp_shard = 2}, 2),
-      with_tower(pipeline({.pp = 2}, Order::kZbV), {.dp_shard = 2}),
-      with_tower(pipeline({.pp = 2}, Order::k1f1b), {.dp_shard = 2}),
-      with_tower(pipeline({.pp = 2, .tp = 2}, Order::kInterleaved), {.pp = 2})};
-  cells[5].audio = {{.dp_shard = 2}};
-  cells[5].freeze = {"audio", "audio_projector"};
-  cells[6].audio = {{.pp = 2}};
-  cells[7].audio = {{.dp_shard = 2}};
-  const auto colocate = [](Cell cell, const config::MeshShape& audio, std::int64_t passes,
-                           bool turns = false) {
-    cell.audio = audio;
-    cell.audio_passes = passes;
-    cell.audio_turns = turns;
-    return cell;
-  };
-  cells.push_back(
-      colocate(with_tower({.shape = {.tp = 2}}, {.dp_shard = 2}, 2), {.dp_replicate = 2}, 3));
-  cells.push_back(
-      colocate(with_tower(pipeline({.pp = 2, .dp_shard = 2}, Order::k1f1b), {.dp_shard = 4}, 1),
-               {.dp_shard = 2, .tp = 2}, 2));
-  cells.push_back(colocate(with_tower(pipeline({.pp = 2}, Order::k1f1b), {.tp = 2}, 2),
-                           {.dp_replicate = 2}, 2, true));
-  cells.back().freeze = {"vision"};
-  cells.push_back(colocate(
-      with_turns(pipeline({.pp = 2, .tp = 2}, Order::k1f1b), {.dp_replicate = 2, .dp_shard = 2}, 2),
-      {.dp_replicate = 2, .tp = 2}, 3, true));
-  return cells;
-}
-
-/// Adds the models of text that no other cell has.
-void add_texts(std::vector<Cell>& cells) {
-  const auto add = [&](config::ModelFamily family, const config::MeshShape& shape) {
-    cells.push_back({.shape = shape, .sees = false, .text = family, .steps = 6});
-  };
-  for (const config::MeshShape& shape :
-       {shape_of({&config::MeshShape::tp}), shape_of({&config::MeshShape::cp}),
-        shape_of({&config::MeshShape::dp_shard}), shape_of({&config::MeshShape::pp})}) {
-    add(config::ModelFamily::kQwen2, shape);
-    add(config::ModelFamily::kLlama, shape);
-  }
-  cells.back().adapter = kLora;
-  add(config::ModelFamily::kQwen3, shape_of({&config::MeshShape::pp}));
-}
-
-/// Adds Qwen2-Audio: every axis, frozen and recomputed, and its tower with ranks of its own, on
-/// two stages and colocated; and Qwen2.5-Omni with its two towers inline and apart.
-void add_sound(bool all, std::vector<Cell>& cells) {
-  std::vector<Cell> own{{.shape = {.dp_shard = 2}},
-                        {.shape = {.tp = 2}},
-                        {.shape = {.cp = 2}},
-                        {.shape = {.ulysses = 2}},
-                        {.shape = {.pp = 2}},
-                        {.shape = {.tp = 2}, .freeze = {"audio"}},
-                        {.shape = {.dp_shard = 2}, .recompute = {{"audio"}, {"backbone"}}},
-                        with_tower({}, {}),
-                        with_tower({.shape = {.dp_shard = 2}}, {.tp = 2}, 2),
-                        with_tower({.shape = {.tp = 2}}, {.pp = 2})};
-  if (all) {
-    own.push_back(with_tower({.shape = {.cp = 2, .tp = 2}}, {.dp_shard = 2, .tp = 2}, 3));
-    own.push_back(with_tower(pipeline({.pp = 2, .dp_shard = 2}, Order::kZbV), {.dp_shard = 4}));
-  }
-  own.push_back({.shape = {.tp = 2}, .adapter = kLora});
-  const std::size_t alone = own.size();
-  own.push_back({.shape = {.dp_shard = 2}});
-  own.push_back({.shape = {.tp = 2}});
-  own.push_back({.shape = {.cp = 2}});
-  own.push_back({.shape = {.pp = 2}});
-  own.push_back({.shape = {.dp_shard = 2}, .freeze = {"vision", "audio_projector"}});
-  own.push_back({.shape = {.tp = 2}, .adapter = kLora});
-  for (Cell& cell : list_branches()) own.push_back(std::move(cell));
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    Cell& cell = own[i];
-    cell.hears = true;
-    cell.sees = i >= alone;
-    if (!all) cell.steps = 6;
-    cells.push_back(cell);
+  for (const Order order :
+       {Order::kZbH1, Order::kZbV}) {  // beside which a colocated tower is frozen
+    cells.push_back(with_tower(pipeline({.pp = 2}, order), {.dp_shard = 2}, 2));
+    cells.back().freeze = {"vision"};
+    if (!all) cells.back().steps = 6;
   }
 }
 
