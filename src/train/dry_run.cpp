@@ -6,6 +6,7 @@
 #include <set>
 
 #include "config/family/model_config.h"
+#include "config/plan/plan_of_run.h"
 #include "config/run/mesh_shape.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -39,13 +40,13 @@ struct Counted {
 /// The rank that needs most.
 Counted count_most(const TrainRequest& request, const config::ModelConfig& model,
                    std::int64_t world) {
-  const config::Plan plan = plan_of_run(request.config, world, model);
+  const config::Plan plan = config::plan_of_run(request.config, world, model);
   std::optional<Counted> most;
   for (const std::int64_t rank : ranks_to_count(plan)) {
     Counted counted{.ranks = imagine_rank(request.config, model, rank, world), .need = {}};
     counted.need =
         count_memory(request.config.model, model,
-                     lay_out(request.config, counted.ranks.plan, counted.ranks.meshes),
+                     lay_out(request.config, plan, counted.ranks.pipeline, counted.ranks.meshes),
                      request.config.optimizer, request.config.objective.compares_pairs());
     counted.need.activations = request.estimate_activations(counted.ranks.mesh().shape());
     if (!most || counted.need.total() > most->need.total()) most.emplace(std::move(counted));

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "core/log.h"
-#include "train/placement/map_stages.h"
 #include "train/snapshot.h"
 
 namespace tributary::train {

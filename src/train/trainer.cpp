@@ -23,7 +23,6 @@
 #include "train/checkpoint/watched_files.h"
 #include "train/loop.h"
 #include "train/metrics/environment.h"
-#include "train/placement/map_stages.h"
 #include "train/snapshot.h"
 #include "train/start/agreement.h"
 #include "train/start/load_section.h"
@@ -261,7 +260,8 @@ void print_changes(std::ostream& out, const CheckpointFacts& facts,
 MemoryNeed count_need(const TrainRequest& request, const Ranks& ranks) {
   const config::ModelConfig model = config::read_model_config(request.config.model.path);
   MemoryNeed need =
-      count_memory(request.config.model, model, lay_out(request.config, ranks.plan, ranks.meshes),
+      count_memory(request.config.model, model,
+                   lay_out(request.config, ranks.plan, ranks.pipeline, ranks.meshes),
                    request.config.optimizer, request.config.objective.compares_pairs());
   if (request.estimate_activations)
     need.activations = request.estimate_activations(ranks.mesh().shape());

@@ -72,10 +72,10 @@ RunLanes one_lane() {
   return lanes;
 }
 
-RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes,
-                      std::span<const config::FrontModule> front) {
+RunLanes lanes_of_run(const config::Plan& plan, const schedule::Pipeline& pipeline,
+                      const Meshes& meshes, std::span<const config::FrontModule> front) {
   RunLanes run;
-  run.pipeline = schedule::pipeline_of(plan);
+  run.pipeline = pipeline;
   const schedule::PipelineMap map(run.pipeline);
   const auto rank = static_cast<std::size_t>(meshes.backbone.world().index());
   const std::vector<std::vector<int>> lanes = schedule::lanes_of_ranks(plan, map);

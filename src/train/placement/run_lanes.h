@@ -74,8 +74,9 @@ struct RunLanes {
 [[nodiscard]] RunLanes one_lane();
 
 /// front: the modules of the model, as config::front_modules returns them
-/// errors: Fault::kInput as schedule::pipeline_of
-[[nodiscard]] RunLanes lanes_of_run(const config::Plan& plan, const Meshes& meshes,
+/// pipeline: of the plan
+[[nodiscard]] RunLanes lanes_of_run(const config::Plan& plan, const schedule::Pipeline& pipeline,
+                                    const Meshes& meshes,
                                     std::span<const config::FrontModule> front);
 
 /// Where the media of a step are encoded: for each edge the rounds of its encoder's items,

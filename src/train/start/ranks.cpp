@@ -6,6 +6,7 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "config/plan/plan_of_run.h"
 #include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
 #include "core/error.h"
@@ -19,7 +20,6 @@
 #include "parallel/unit_chain.h"
 #include "schedule/order/all_orders.h"
 #include "schedule/pipeline/plan_pipeline.h"
-#include "train/placement/map_stages.h"
 #include "train/start/agreement.h"
 #include "train/start/guarded.h"
 #include "train/start/session.h"
@@ -52,6 +52,25 @@ void warn_of_wide_tp(const Ranks& ranks) {
       log_warning(str("mesh: tp = ", module.mesh.tp, " of ", module.name, " spans nodes of ",
                       launch.local_world,
                       " ranks each; every layer waits for the network between them"));
+}
+
+void set_plan(Ranks& ranks, config::Plan plan) {
+  ranks.pipeline = schedule::pipeline_of(plan);
+  ranks.plan = std::move(plan);
+}
+
+/// Which pp coordinate of a module holds which virtual stage; null where it has only one.
+std::shared_ptr<const parallel::StageMap> map_stages(const schedule::PipelineMap& map,
+                                                     const config::ModulePlan& module) {
+  if (module.stages.size() <= 1) return nullptr;
+  const auto& modules = map.pipeline().modules;
+  const auto index = static_cast<int>(
+      std::ranges::find(modules, module.name, &schedule::PipelineModule::name) - modules.begin());
+  auto stages = std::make_shared<parallel::StageMap>();
+  stages->layers = module.stages;
+  for (int stage = 0; stage < stages->size(); ++stage)
+    stages->holders.push_back(map.position_of(index, stage).stage);
+  return stages;
 }
 
 /// What a step that is a pipeline changes for a module.
@@ -116,7 +135,7 @@ Ranks join_stage(const config::RunConfig& config, const config::ModelConfig& mod
   Ranks ranks;
   ranks.launch = mesh::read_launch();
   // Refuses a wrong one before the ranks meet.
-  ranks.plan = plan_of_run(config, ranks.launch.world, model_config);
+  set_plan(ranks, config::plan_of_run(config, ranks.launch.world, model_config));
   if (config.drill.fault != config::DrillFault::kNone)
     ranks.drill = std::make_unique<Drill>(config.drill, ranks.launch);
   bind_to_cores(cores_to_use(config.run, ranks.launch));
@@ -170,7 +189,7 @@ Ranks stay_alone(const config::RunConfig& config, const config::ModelConfig& mod
   inline_on_one.parallel = {};
   Ranks ranks;
   ranks.launch = launch;
-  ranks.plan = plan_of_run(inline_on_one, /*world=*/1, model);
+  set_plan(ranks, config::plan_of_run(inline_on_one, /*world=*/1, model));
   return ranks;
 }
 
@@ -180,7 +199,7 @@ Ranks imagine_rank(const config::RunConfig& config, const config::ModelConfig& m
   const int size = static_cast<int>(world);
   ranks.launch.rank = ranks.launch.local_rank = static_cast<int>(rank);
   ranks.launch.world = ranks.launch.local_world = size;
-  ranks.plan = plan_of_run(config, world, model);
+  set_plan(ranks, config::plan_of_run(config, world, model));
   ranks.world = world == 1 ? std::make_unique<mesh::World>()
                            : std::make_unique<mesh::World>(static_cast<int>(rank), size);
   if (world > 1) ranks.meshes = open_meshes(ranks.plan, *ranks.world, model.backbone.kv_heads);
@@ -188,8 +207,8 @@ Ranks imagine_rank(const config::RunConfig& config, const config::ModelConfig& m
 }
 
 model::ModelLayout lay_out(const config::RunConfig& config, const config::Plan& plan,
-                           const Meshes& meshes) {
-  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+                           const schedule::Pipeline& pipeline, const Meshes& meshes) {
+  const schedule::PipelineMap map(pipeline);
   bool is_cut = pipeline.modules.size() > 1;
   for (const schedule::PipelineModule& module : pipeline.modules)
     is_cut = is_cut || module.virtual_stages() > 1;
@@ -198,7 +217,7 @@ model::ModelLayout lay_out(const config::RunConfig& config, const config::Plan& 
     const bool splits = is_cut && schedule::traits_of(order).splits_backward;
     parallel::Layout layout =
         layout_of(config, mesh, {.is_cut = is_cut, .splits_backward = splits});
-    if (is_cut) layout.stages = map_stages(plan, module);
+    if (is_cut) layout.stages = map_stages(map, *plan.find(module));
     return layout;
   };
   model::ModelLayout layouts(lay_out_module("backbone", meshes.backbone));

@@ -13,6 +13,7 @@
 #include "mesh/launch/launch.h"
 #include "mesh/mesh.h"
 #include "parallel/layout.h"
+#include "schedule/pipeline/pipeline.h"
 #include "train/placement/meshes.h"
 #include "train/start/drill.h"
 
@@ -33,6 +34,7 @@ struct Ranks {
   std::unique_ptr<Drill> drill;           // with drill.fault; outlives the world that tells it
   std::unique_ptr<mesh::World> world;
   config::Plan plan;
+  schedule::Pipeline pipeline;  // of the plan; packing finds the number of microbatches
   Meshes meshes;
 
   /// The mesh of the backbone, whose replicas the global batch is dealt to.
@@ -73,9 +75,10 @@ struct Ranks {
 /// have gone.
 void run_for_all(const Ranks& ranks, const std::function<void()>& part);
 
-/// How the modules of the plan lie over the ranks. The meshes must outlive the layouts.
+/// How the modules of the plan, which form the pipeline, lie over the ranks. The meshes must
+/// outlive the layouts.
 [[nodiscard]] model::ModelLayout lay_out(const config::RunConfig& config, const config::Plan& plan,
-                                         const Meshes& meshes);
+                                         const schedule::Pipeline& pipeline, const Meshes& meshes);
 /// How a model lies over one mesh without a pipeline.
 [[nodiscard]] parallel::Layout lay_out_on(const mesh::Mesh& mesh, const config::RunConfig& config);
 

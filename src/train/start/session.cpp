@@ -236,8 +236,8 @@ Session begin_session(const config::RunConfig& config, const Ranks& ranks) {
   session.encoder = data::make_encoder(config, session.model_config, *session.tokenizer,
                                        resize_picture, frame_samples);
   session.plan = ranks.plan;
-  session.lanes =
-      lanes_of_run(ranks.plan, ranks.meshes, config::front_modules(session.model_config));
+  session.lanes = lanes_of_run(ranks.plan, ranks.pipeline, ranks.meshes,
+                               config::front_modules(session.model_config));
   session.router =
       std::make_unique<SampleRouter>(session.lanes, ranks.meshes, config.batch.global_samples);
   return session;
@@ -251,7 +251,7 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
     if (!line.empty()) say(line);
   };
   Session session = begin_session(config, ranks);
-  const model::ModelLayout layouts = lay_out(config, ranks.plan, ranks.meshes);
+  const model::ModelLayout layouts = lay_out(config, ranks.plan, ranks.pipeline, ranks.meshes);
   if (!config.batch.costs.empty())
     session.times = std::make_shared<const MeasuredTimes>(
         config, session.plan, session.mesh->world().size(), at::get_num_threads());
@@ -296,8 +296,8 @@ Session open_evaluation(const config::RunConfig& config, const Ranks& ranks,
   Session session = begin_session(config, ranks);
   session.held_out = std::make_unique<data::HeldOut>(config.data, *session.encoder);
   const LoadSection loading(session.health);
-  session.model =
-      model::make_model(session.model_config, lay_out(config, ranks.plan, ranks.meshes));
+  session.model = model::make_model(session.model_config,
+                                    lay_out(config, ranks.plan, ranks.pipeline, ranks.meshes));
   for (const auto& unit : session.model->units())
     unit->materialize(session.device, dtype_of(config.model, session.device), /*trainable=*/false);
   load(*session.model);

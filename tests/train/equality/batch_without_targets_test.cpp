@@ -6,13 +6,14 @@
 
 #include <ATen/ATen.h>
 
+#include "config/plan/plan_of_run.h"
 #include "data/record/record.h"
+#include "schedule/pipeline/plan_pipeline.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/mesh/thread_ranks.h"
 #include "tests/train/equality/trainee.h"
 #include "train/checkpoint/watched_files.h"
 #include "train/loop.h"
-#include "train/placement/map_stages.h"
 #include "train/snapshot.h"
 #include "train/start/ranks.h"
 
@@ -91,8 +92,10 @@ class BatchWithoutTargets : public testing::Test {
     session.sources = {"lines"};
     session.tokenizer = std::make_unique<data::Tokenizer>(
         data::Tokenizer::load(std::string(TRIB_SOURCE_DIR) + "/configs/demo_model/tokenizer.json"));
-    const model::ModelLayout layouts = lay_out(config, session.plan, meshes);
-    session.lanes = lanes_of_run(session.plan, meshes, config::front_modules(session.model_config));
+    const schedule::Pipeline pipeline = schedule::pipeline_of(session.plan);
+    const model::ModelLayout layouts = lay_out(config, session.plan, pipeline, meshes);
+    session.lanes =
+        lanes_of_run(session.plan, pipeline, meshes, config::front_modules(session.model_config));
     session.router =
         std::make_unique<SampleRouter>(session.lanes, meshes, config.batch.global_samples);
     SampleRouter& router = *session.router;

@@ -5,12 +5,13 @@
 
 #include <ATen/ATen.h>
 
+#include "config/plan/plan_of_run.h"
 #include "core/random.h"
 #include "core/text.h"
 #include "schedule/order/all_orders.h"
+#include "schedule/pipeline/plan_pipeline.h"
 #include "train/executor/gradients.h"
 #include "train/optimizer/gradient_norm.h"
-#include "train/placement/map_stages.h"
 #include "train/start/ranks.h"
 
 namespace tributary::train {
@@ -318,8 +319,9 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
   if (world.size() > 1) place_modules(cell, config_.parallel);
   const config::Plan plan = plan_of(cell, config_, world.size(), model_config);
   if (world.size() > 1) meshes_ = open_meshes(plan, world, kKvHeads);
-  const model::ModelLayout layouts = lay_out(config_, plan, meshes_);
-  lanes_ = lanes_of_run(plan, meshes_, config::front_modules(model_config));
+  const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+  const model::ModelLayout layouts = lay_out(config_, plan, pipeline, meshes_);
+  lanes_ = lanes_of_run(plan, pipeline, meshes_, config::front_modules(model_config));
   planner_ = std::make_unique<StepPlanner>(config_, model_config, meshes_.backbone, lanes_.edges);
   router_ = std::make_unique<SampleRouter>(lanes_, meshes_, cell.samples);
   model_ = model::make_model(model_config, layouts);

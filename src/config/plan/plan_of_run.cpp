@@ -1,0 +1,96 @@
+#include "config/plan/plan_of_run.h"
+
+#include <algorithm>
+
+#include "config/family/known_modules.h"
+#include "config/plan/plan_names.h"
+#include "config/run/module_places.h"
+#include "config/run/run_config.h"
+#include "core/error.h"
+
+namespace tributary::config {
+namespace {
+
+/// Adds what a plan leaves out: a module that is not cut has all its layers on one stage.
+void fill_stages(Plan& plan, const ModelConfig& model) {
+  const std::vector<FrontModule> front = front_modules(model);
+  for (ModulePlan& module : plan.modules) {
+    if (!module.stages.empty() || module.placement == Placement::kInline) continue;
+    if (module.name == kBackboneModule)
+      module.stages = {{.embed = true, .layers = model.backbone.layers, .head = true}};
+    else if (const auto* own = find_module(front, module.name))
+      module.stages = {{.layers = own->layers}};
+  }
+}
+
+/// Of a run with adapters, the modules that are not frozen train those.
+void train_adapters(Plan& plan, const ModelSection& section) {
+  for (ModulePlan& module : plan.modules) {
+    const bool is_frozen = std::ranges::count(section.freeze, module.name) > 0;
+    module.train = is_frozen ? TrainMode::kFrozen : TrainMode::kLora;
+  }
+}
+
+/// Encoders in front of a backbone whose order puts weight gradients off do so too.
+void split_backward_of_encoders(Plan& plan) {
+  const PipelineOrder order = plan.find("backbone")->schedule;
+  if (!splits_backward(order)) return;
+  for (ModulePlan& module : plan.modules)
+    if (module.name != "backbone" && module.placement == Placement::kSeparate)
+      module.schedule = PipelineOrder::kZbH1;
+}
+
+/// Times of a replica tell of the media of its own samples alone.
+void check_correction(const Plan& plan, const BatchSection& batch) {
+  if (!batch.correct_costs) return;
+  const MeshShape& backbone = plan.find("backbone")->mesh;
+  const std::int64_t replicas = backbone.dp_replicate * backbone.dp_shard;
+  for (const ModulePlan& module : plan.modules) {
+    if (module.placement == Placement::kInline) continue;
+    const std::int64_t own = module.mesh.dp_replicate * module.mesh.dp_shard;
+    TRIB_REQUIRE(module.placement == Placement::kSeparate && own == replicas,
+                 .what = "train: costs cannot be corrected where a module encodes for others",
+                 .where = "batch.correct_costs",
+                 .found = str(module.name, " ", plan_name_of(module.placement), ", ", own,
+                              " replicas; the backbone has ", replicas),
+                 .expected = "inline modules, or separate ones with as many replicas",
+                 .fix = "set batch.correct_costs to false");
+  }
+}
+
+/// The pipeline of the run's `parallel` section; one stage alone has nothing to schedule.
+PipelineSection pipeline_section(const ParallelSection& parallel, const MeshShape& shape) {
+  PipelineSection section;
+  section.vision_stages = parallel.vision_stages;
+  section.microbatches = shape.pp - parallel.vision_stages;  // packing finds their number
+  if (shape.pp == 1 && count_separate_ranks(parallel) == 0) return section;
+  section.schedule = parallel.schedule;
+  section.virtual_stages = parallel.virtual_stages;
+  const std::int64_t fixed = virtual_stages_of(parallel.schedule);
+  const std::int64_t own = parallel.virtual_stages;
+  TRIB_REQUIRE(fixed == 0 ? own >= 2 : own == 1 || own == fixed,
+               .what = "config: schedule has another number of virtual stages",
+               .where = "parallel.virtual_stages", .found = str(own),
+               .expected = fixed == 0 ? std::string("2 or more under interleaved") : str(fixed),
+               .fix = str("set parallel.virtual_stages to ", fixed == 0 ? 2 : fixed,
+                          ", or parallel.schedule to another order"));
+  return section;
+}
+
+}  // namespace
+
+Plan plan_of_run(const RunConfig& run, std::int64_t world, const ModelConfig& model) {
+  const std::string& path = run.parallel.plan;
+  const MeshShape shape = resolve_mesh(run.parallel, world, model);
+  Plan plan = path.empty() ? expand_plan(shape, pipeline_section(run.parallel, shape), run, model)
+                           : read_plan(path);
+  plan.training = training_of(run);
+  if (path.empty()) split_backward_of_encoders(plan);
+  fill_stages(plan, model);
+  if (run.model.has_adapters()) train_adapters(plan, run.model);
+  check_correction(plan, run.batch);
+  check_trains(plan, path.empty() ? "plan of the run" : path, run, model);
+  return plan;
+}
+
+}  // namespace tributary::config
