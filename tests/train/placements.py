@@ -6,6 +6,7 @@ usage: placements.py TRIBUTARY [unittest arguments]
 import json
 import random
 import shutil
+import subprocess
 
 import PIL.Image
 
@@ -193,13 +194,24 @@ class Placements(beside_one_process.BesideOneProcess):
         self.expect_same_after_a_kill("straight-towers", 3, {"vision": separate, "audio": separate},
                                       **self.values("omni"))
 
+    def print_plan(self, name, *words):
+        """What `config` prints of a run without starting it."""
+        done = subprocess.run([self.program, "config", str(self.shared / f"{name}.yaml"), "--plan", *words],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
     def test_the_plan_of_a_run_gives_the_same_run(self):
         for name, ranks, parallel in (
                 ("separate", 4, placed(SEPARATE, {"ranks": "0,3", "tp": 2}, pp=2)),
                 ("colocated", 2, placed(COLOCATED, {"dp_shard": 2, "passes": 2}, tp=2))):
             with self.subTest(name):
                 run = self.launch_well(f"planned-{name}", ranks, parallel=parallel)
-                again = self.launch_well(f"read-{name}", ranks, "--plan", str(run / "plan.json"))
+                file = self.shared / f"{name}.plan.json"
+                file.write_text(self.print_plan(f"planned-{name}", "-n", str(ranks)))
+                self.assertEqual(file.read_text(), (run / "plan.json").read_text())
+                self.assertEqual(file.read_text(), self.print_plan(f"planned-{name}"))
+                again = self.launch_well(f"read-{name}", ranks, "--plan", str(file))
                 self.expect_same_bits(again, run)
                 self.expect_like_one(again)
                 self.assertEqual(json.loads((again / "plan.json").read_text())["modules"],

@@ -117,6 +117,11 @@ struct Engine {
   EngineFacts (*facts)();
 };
 
+/// Loads an engine where the run has adapters; a run without them comes back as it is.
+///
+/// errors: as Engine::resolve_adapters
+[[nodiscard]] AdaptedRun with_adapters(const config::RunConfig& run);
+
 enum class EngineKind { kCpu, kCuda };
 
 /// Whether the CUDA engine was built. It is a separate library, which a CPU machine never loads.

@@ -46,6 +46,11 @@ EngineKind engine_for(const std::string& device) {
   return device.starts_with("cuda") ? EngineKind::kCuda : EngineKind::kCpu;
 }
 
+AdaptedRun with_adapters(const config::RunConfig& run) {
+  if (!run.model.has_adapters() && run.model.adapter.path.empty()) return {.run = run};
+  return load_engine().resolve_adapters(run);
+}
+
 bool has_cuda_engine() { return std::filesystem::exists(engine_path(EngineKind::kCuda)); }
 
 const Engine& load_engine(EngineKind kind) {

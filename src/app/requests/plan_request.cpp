@@ -30,9 +30,7 @@ AdaptedRun take_run_config(PlanOptions& options) {
                .expected = str("a directory with a config.json, or a module graph, at ",
                                std::filesystem::absolute(run.model.path).string()),
                .fix = "its paths are seen from the current folder: run there, or give a whole one");
-  AdaptedRun adapted{.run = run, .maps = {}};
-  if (run.model.has_adapters() || !run.model.adapter.path.empty())
-    adapted = load_engine().resolve_adapters(run);
+  AdaptedRun adapted = with_adapters(run);
   run = adapted.run;
   options.model.text = run.model.path;
   if (options.global_samples == 0) options.global_samples = run.batch.global_samples;

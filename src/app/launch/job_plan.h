@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "config/plan/plan.h"
+#include "config/run/run_config.h"
+
+namespace tributary::app {
+
+/// The plan by which `train` runs a configuration on `ranks` processes, as it writes it; 0: on as
+/// few as the degrees allow. Starts no process and reads no weights; of a run with adapters the
+/// engine lists the linear maps.
+///
+/// errors: Fault::kInput as config::plan_of_run
+[[nodiscard]] config::Plan plan_of_job(config::RunConfig run, std::int64_t ranks);
+
+}  // namespace tributary::app
