@@ -64,6 +64,11 @@ class Ends(unittest.TestCase):
         self.assertRegex(errors.splitlines()[-1],
                          r"^tributary launch: rank \d left with exit code 2: input error: config: ")
 
+    def test_a_training_job_that_is_wrong_starts_no_rank(self):
+        code, _, errors = run("-n", "3", "--", "train", "missing.yaml", "--resume", "auto")
+        self.assertEqual(code, 2, errors)
+        self.assertRegex(errors, r"^input error: config: file cannot be read; where: missing\.yaml[^\n]*\n$")
+
     def test_an_error_of_several_lines_is_named_whole_and_last(self):
         with tempfile.TemporaryDirectory() as folder:
             config = Path(folder) / "run.yaml"

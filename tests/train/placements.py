@@ -243,12 +243,14 @@ class Placements(beside_one_process.BesideOneProcess):
                 self.expect_held_out(run, stops, loss=1e-5)
 
     def expect_refused(self, ranks, words, *arguments):
-        """A launch that ends before it makes its directory, and says why."""
+        """A launch that starts no rank and makes no directory, and says why, once."""
         with self.subTest(arguments):
             result = self.launch("refused", ranks, *arguments)
             self.assertEqual(result.returncode, 2, result.stderr)
             for word in words:
                 self.assertIn(word, result.stderr)
+            self.assertEqual(result.stderr.count("input error: "), 1, result.stderr)
+            self.assertNotIn("tributary launch: rank", result.stderr)
             self.assertFalse((self.shared / "refused").exists())
 
     def test_places_that_do_not_fit_are_refused(self):

@@ -54,6 +54,7 @@ Run declare_launch(Verb& verb) {
                  .fix = "tributary launch -n 2 -- train CONFIG.yaml");
     TRIB_REQUIRE(given->words.front() != "launch", .what = "app: launch launches itself",
                  .found = "launch", .expected = "another verb");
+    check_before_launch(given->words, given->ranks);
     const int code = run_ranks({.ranks = given->ranks,
                                 .words = given->words,
                                 .limits = given->limits,

@@ -8,6 +8,7 @@
 #include "app/cli/commands.h"
 #include "app/engine/engine.h"
 #include "app/launch/command_words.h"
+#include "app/launch/job_plan.h"
 #include "app/report/run_record.h"
 #include "app/report/write_report.h"
 #include "config/run/read_run_config.h"
@@ -87,6 +88,13 @@ void require_dry(const TrainOptions& options) {
                .fix = "add --dry-run, or start the processes with `tributary launch -n N`");
 }
 
+/// The values that replace those of the file, the plan among them.
+std::vector<std::string> keys_of(const TrainOptions& options, const std::string& plan) {
+  std::vector<std::string> keys = options.overrides;
+  if (!plan.empty()) keys.push_back("parallel.plan=" + plan);
+  return keys;
+}
+
 }  // namespace
 
 Run declare_train(Verb& verb) {
@@ -128,11 +136,14 @@ Run declare_train(Verb& verb) {
       "  optimizer.learning_rate=X  schedule.warmup_steps=N\n"
       "  validation.every=N  checkpoint.every=N  metrics.console_every=N\n"
       "  parallel.dp_shard=N  parallel.tp=N  parallel.pp=N");
+  verb.before_launch([options, plan](std::int64_t ranks) {
+    if (!options->dry_run) check_job(options->config, keys_of(*options, *plan), ranks);
+  });
   return [options, plan, answer = verb.answer()] {
     // The results are files, so training goes on when the reader of its output has gone.
     (void)std::signal(SIGPIPE, SIG_IGN);
     options->program = program_words();
-    if (!plan->empty()) options->overrides.push_back("parallel.plan=" + *plan);
+    options->overrides = keys_of(*options, *plan);
     require_dry(*options);
     const std::vector<config::RunConfig> stages =
         config::stage_configs(options->config, options->overrides);

@@ -29,6 +29,7 @@ namespace tributary::app {
 struct Verb::State {
   CLI::App* app = nullptr;
   std::optional<Answer> answer = {};
+  std::function<void(std::int64_t)> before_launch = {};
 };
 
 namespace {
@@ -160,6 +161,9 @@ GivenOptions Verb::given() const {
                                                      : "--" + option->get_lnames().front());
     return names;
   });
+}
+void Verb::before_launch(std::function<void(std::int64_t ranks)> check) {
+  state_.before_launch = std::move(check);
 }
 void Verb::example(const std::string& line) { state_.app->footer("Example:\n  " + line); }
 void Verb::note(const std::string& lines) {
@@ -303,6 +307,16 @@ std::vector<std::string> option_words(const CLI::Option& option) {
   return words;
 }
 
+/// What stands before the verbs.
+void add_common_options(CLI::App& root) {
+  root.require_subcommand(1);
+  root.fallthrough();
+  root.set_help_all_flag("--help-all", "Print the help of every verb");
+  root.set_version_flag("-v,--version", "tributary 0.1.0");
+  root.add_flag("--verbose", is_verbose(),
+                "Show what is folded otherwise, and the source line that raised an error");
+}
+
 /// Translates `help VERB` and `version`, which people type as verbs, into the options.
 void translate_words(std::vector<std::string>& words) {
   if (words.front() == "version" && words.size() == 1) words.front() = "--version";
@@ -337,17 +351,25 @@ std::vector<VerbWords> list_verb_words() {
   return verbs;
 }
 
+void check_before_launch(const std::vector<std::string>& words, std::int64_t ranks) {
+  CLI::App root;
+  add_common_options(root);
+  const auto declared = declare_all(root);
+  try {
+    root.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError&) {
+    return;
+  }
+  const auto& check = declared.at(chosen_verb(root)).state.before_launch;
+  if (check) check(ranks);
+}
+
 int run_command_line(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   CLI::App root("Tributary trains multimodal models: profiles, plans, simulates, trains, reports.",
                 "tributary");
   root.formatter(std::make_shared<HelpFormat>());
-  root.require_subcommand(1);
-  root.fallthrough();
-  root.set_help_all_flag("--help-all", "Print the help of every verb");
-  root.set_version_flag("-v,--version", "tributary 0.1.0");
-  root.add_flag("--verbose", is_verbose(),
-                "Show what is folded otherwise, and the source line that raised an error");
+  add_common_options(root);
   root.footer(
       "`tributary help VERB` explains a verb. Example:\n  tributary train configs/demo.yaml");
   const auto declared = declare_all(root);

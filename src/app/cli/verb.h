@@ -49,6 +49,9 @@ class Verb {
   void fields(const std::vector<RequestField>& fields);
   /// The options that the user gave. Ask it only while the verb runs.
   [[nodiscard]] GivenOptions given() const;
+  /// What `launch` asks once, before it starts `ranks` processes that run the verb: it refuses what
+  /// each of them would refuse.
+  void before_launch(std::function<void(std::int64_t ranks)> check);
   /// A command line that --help shows; every verb has one.
   void example(const std::string& line);
   /// Lines that --help shows below the examples.
@@ -89,6 +92,12 @@ struct VerbWords {
 
 /// The words of all verbs, in the order of --help.
 [[nodiscard]] std::vector<VerbWords> list_verb_words();
+
+/// Asks the verb of a command line whether `ranks` processes can run it. A command line that cannot
+/// be read is left to them.
+///
+/// errors: those of the verb
+void check_before_launch(const std::vector<std::string>& words, std::int64_t ranks);
 
 /// Parses the command line, runs the verb, shows an error; returns the exit code.
 [[nodiscard]] int run_command_line(int argc, char** argv);

@@ -131,12 +131,9 @@ train::TrainRequest request_of(const config::RunConfig& config, const TrainOptio
           }};
 }
 
-/// Checks what a stage names. The checkpoint of a stage before it is not there yet.
-void check_stage(config::RunConfig config, bool is_first, const TrainOptions& options) {
-  if (!is_first) config.model.checkpoint.clear();
-  // A dry run may look at a model of which only config.json is there.
-  const bool has_tokenizer = std::filesystem::exists(config.model.path + "/tokenizer.json");
-  if (!options.dry_run || has_tokenizer) config::check_surroundings(config);
+/// Whether a dry run looks at a model of which only config.json is there.
+bool lacks_tokenizer(const config::RunConfig& config, const TrainOptions& options) {
+  return options.dry_run && !std::filesystem::exists(config.model.path + "/tokenizer.json");
 }
 
 }  // namespace
@@ -147,7 +144,7 @@ RankOutcome run_train(const TrainOptions& options) {
                .found = escaped(options.fallback), .expected = "previous");
   std::vector<train::TrainRequest> stages;
   for (const config::RunConfig& each : config::stage_configs(options.config, options.overrides)) {
-    check_stage(each, stages.empty(), options);
+    if (!lacks_tokenizer(each, options)) config::check_stage(each, stages.empty());
     const config::RunConfig config = config::apply_plan(train::resolve_adapter(each));
     stages.push_back(request_of(config, options));
   }

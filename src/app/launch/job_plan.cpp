@@ -1,11 +1,13 @@
 #include "app/launch/job_plan.h"
 
 #include <filesystem>
+#include <vector>
 
 #include "app/engine/engine.h"
 #include "config/family/all_families.h"
 #include "config/plan/plan_of_run.h"
 #include "config/run/module_places.h"
+#include "config/run/stage_configs.h"
 
 namespace tributary::app {
 
@@ -15,6 +17,17 @@ config::Plan plan_of_job(config::RunConfig run, std::int64_t ranks) {
   config::Plan plan = config::plan_of_run(run, ranks, config::read_model_config(run.model.path));
   plan.model = std::filesystem::absolute(run.model.path).lexically_normal().string();
   return plan;
+}
+
+void check_job(const std::string& configuration, std::span<const std::string> overrides,
+               std::int64_t ranks) {
+  std::error_code not_there;  // an error when it is read
+  if (std::filesystem::is_fifo(configuration, not_there)) return;
+  const std::vector<config::RunConfig> stages = config::stage_configs(configuration, overrides);
+  for (const config::RunConfig& stage : stages) {
+    config::check_stage(stage, &stage == stages.data());
+    (void)plan_of_job(stage, ranks);
+  }
 }
 
 }  // namespace tributary::app

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 
 #include "config/plan/plan.h"
 #include "config/run/run_config.h"
@@ -13,5 +15,13 @@ namespace tributary::app {
 ///
 /// errors: Fault::kInput as config::plan_of_run
 [[nodiscard]] config::Plan plan_of_job(config::RunConfig run, std::int64_t ranks);
+
+/// Refuses what each of `ranks` processes of `train` would refuse before they meet: configuration,
+/// files and plan of each stage. A configuration that comes from a pipe is left to the one process
+/// that can read it.
+///
+/// errors: Fault::kInput as those processes
+void check_job(const std::string& configuration, std::span<const std::string> overrides,
+               std::int64_t ranks);
 
 }  // namespace tributary::app

@@ -41,4 +41,9 @@ std::vector<RunConfig> stage_configs(const std::string& path,
   return stages;
 }
 
+void check_stage(RunConfig stage, bool is_first) {
+  if (!is_first) stage.model.checkpoint.clear();
+  check_surroundings(stage);
+}
+
 }  // namespace tributary::config

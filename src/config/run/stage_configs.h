@@ -16,4 +16,8 @@ namespace tributary::config {
 [[nodiscard]] std::vector<RunConfig> stage_configs(const std::string& path,
                                                    std::span<const std::string> overrides);
 
+/// Checks what one of them names, as check_surroundings. The checkpoint from which a later one goes
+/// on is not there yet.
+void check_stage(RunConfig stage, bool is_first);
+
 }  // namespace tributary::config
