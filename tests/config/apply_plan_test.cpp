@@ -183,7 +183,7 @@ TEST(ApplyPlan, NamesEverythingThatCannotBeRun) {
   EXPECT_THAT(
       refused(R"({"modules": {"vision": {"ranks": "6-7"}, "backbone": {"ranks": "0-3"}}})"),
       HasSubstr("modules.backbone.ranks; found: no module has rank 4; expected: each of the "
-                "ranks 0 to 7"));
+                "ranks 0 to 7; fix: set modules.vision.ranks to 4-5"));
   EXPECT_THAT(refused(R"({"modules": {"projector": {"placement": "separate", "ranks": "6"}}})"),
               HasSubstr("modules.projector.placement; found: ranks of its own; expected: inline"));
   EXPECT_THAT(refused(R"({"modules": {"vision": {"mesh": {"dp_shard": 2, "ep": 2}}}})"),
@@ -229,9 +229,12 @@ TEST(ApplyPlan, TakesAColocatedTowerBesideWholeBackwards) {
             "");
   EXPECT_THAT(refusal_of_colocated(R"({"modules": {"backbone": {"schedule": "zb_h1"}}})"),
               HasSubstr("modules.backbone.schedule; found: zb_h1; expected: gpipe, 1f1b or "
-                        "interleaved beside a colocated vision that trains"));
-  EXPECT_THAT(refusal_of_colocated(R"({"modules": {"vision": {"schedule": "zb_h1"}}})"),
-              HasSubstr("modules.vision.schedule; found: zb_h1; expected: 1f1b"));
+                        "interleaved beside a colocated vision that trains; fix: set "
+                        "the backbone's schedule to 1f1b, or freeze vision"));
+  EXPECT_THAT(
+      refusal_of_colocated(R"({"modules": {"vision": {"schedule": "zb_h1"}}})"),
+      HasSubstr("modules.vision.schedule; found: zb_h1; expected: 1f1b: its passes have whole "
+                "backwards; fix: set its schedule to 1f1b"));
 }
 
 TEST(CheckTrains, RefusesAPlanOfAnotherModel) {
@@ -245,14 +248,18 @@ TEST(CheckTrains, RefusesAPlanOfAnotherModel) {
     return "";
   };
   EXPECT_EQ(refused("{}"), "");
-  EXPECT_THAT(refused(R"({"modules": {"projector": null},
+  EXPECT_THAT(
+      refused(R"({"modules": {"projector": null},
                           "edges": [{"from": "vision", "to": "backbone"}]})"),
-              AllOf(HasSubstr("plan lacks a module of the model; where: plan.json modules; found: "
-                              "no module projector"),
-                    HasSubstr("plan lacks an edge of the model; where: plan.json edges; found: "
-                              "none from vision to projector"),
-                    HasSubstr("plan has an edge that the model lacks; where: plan.json edges; "
-                              "found: vision to backbone")));
+      AllOf(HasSubstr("plan lacks a module of the model; where: plan.json modules; found: "
+                      "no module projector; expected: modules.projector; fix: add it"),
+            HasSubstr("plan lacks an edge of the model; where: plan.json edges; found: "
+                      "none from vision to projector; expected: each encoder to its "
+                      "projector, and that to the backbone; fix: add an edge from vision to "
+                      "projector"),
+            HasSubstr("plan has an edge that the model lacks; where: plan.json edges; "
+                      "found: vision to backbone; expected: each encoder to its projector, "
+                      "and that to the backbone; fix: let it go to projector")));
   EXPECT_THAT(refused(R"({"modules": {"vision": {"mesh": {"dp_shard": 1, "tp": 4},
                                                  "ranks": "0-1,6-7"}}})"),
               HasSubstr("vision heads do not divide over the ranks"));

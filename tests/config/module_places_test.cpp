@@ -219,7 +219,8 @@ TEST(PlaceModules, SharesOutTheRanksOfSeveralModules) {
   EXPECT_THAT([&] { problems.raise_if_any("run"); },
               testing::ThrowsMessage<Error>(
                   HasSubstr("rank belongs to two modules; where: parallel.vision.ranks = 0-1,4; "
-                            "found: rank 1, also of audio; expected: ranks of its own")));
+                            "found: rank 1, also of audio; expected: ranks of its own; fix: set "
+                            "parallel.vision.ranks to 0,3-4")));
 }
 
 TEST(PlaceModules, NamesEveryRuleThatIsBroken) {

@@ -260,6 +260,29 @@ TEST(Plan, NamesEveryRuleBetweenKeysThatIsBroken) {
     EXPECT_THAT(refusal_of(patched(rule.patch)), HasSubstr(rule.words));
 }
 
+TEST(Plan, SaysTheNearestValuesThatKeepARule) {
+  const std::vector<Rule> rules{
+      {R"({"modules": {"vision": {"ranks": "0-2"}}})",
+       "set modules.vision.mesh.dp_shard to 3, or give it 4 ranks"},
+      {R"({"modules": {"vision": {"mesh": {"tp": 3}}}})", "fix: give it 12 ranks"},
+      {R"({"modules": {"vision": {"ranks": "3-6"}}})", "fix: set modules.vision.ranks to 0-3"},
+      {R"({"modules": {"vision": {"ranks": "5,16-18"}}})",
+       "fix: set modules.vision.ranks to 0,16-18"},
+      {R"({"modules": {"vision": {"placement": "colocated"}}})",
+       "expected: 4-15, or of the first stage 4-9; fix: set modules.vision.ranks to 4-15"},
+      {R"({"modules": {"vision": {"placement": "colocated", "ranks": "4-15",
+                                  "mesh": {"pp": 3, "dp_shard": 4}}}})",
+       "fix: set modules.vision.mesh.pp to 1, and the product of the others to 12"},
+      {R"({"modules": {"vision": {"placement": "colocated", "passes": 1000}}})",
+       "expected: at most 16; fix: set modules.vision.passes to 16"},
+      {R"({"edges": [{"from": "vison", "to": "backbone"}]})", "fix: did you mean vision?"},
+      {R"({"edges": [{"from": "projector", "to": "backbone"}]})",
+       "fix: add an edge from vision to its projector, or to backbone"},
+  };
+  for (const Rule& rule : rules)
+    EXPECT_THAT(refusal_of(patched(rule.patch)), HasSubstr(rule.words));
+}
+
 TEST(Plan, MustNameTheLayersOfItsModel) {
   ModelConfig model;
   model.backbone.layers = 28;

@@ -270,7 +270,7 @@ class Placements(beside_one_process.BesideOneProcess):
                  [separate, *vision(dp_shard=2)]),
                 (4, ["rank is not one of the run", "ranks 0 to 3"],
                  [separate, *vision(ranks="3-5")]),
-                (2, ["zb_h1", "colocated"],
+                (2, ["found: zb_h1", "set the backbone's schedule to 1f1b, or freeze vision"],
                  [colocated, "parallel.pp=2", "parallel.schedule=zb_h1"]),
                 (2, ["colocated module is cut into stages"], [colocated, *vision(pp=2)]),
                 (2, ["colocated module lists ranks"], [colocated, *vision(ranks="0-1")]),
@@ -302,11 +302,17 @@ class Placements(beside_one_process.BesideOneProcess):
         run = self.launch_well("to-change", 3, parallel=placed(SEPARATE, dp_shard=2))
         plan = json.loads((run / "plan.json").read_text())
         file = self.shared / "changed.json"
-        for ranks, vision, words in (
-                (4, {}, ["3", "4"]),
-                (3, {"ranks": "1"}, ["rank belongs to two modules", "rank 1"]),
-                (3, {"ranks": "3"}, ["no module has rank 2"])):
-            changed = json.loads(json.dumps(plan))
+        for ranks, vision, edges, words in (
+                (4, {}, plan["edges"], ["plan is for 3 ranks, 4 were started", "start 3 processes"]),
+                (3, {"ranks": "1"}, plan["edges"],
+                 ["rank belongs to two modules", "found: rank 1", "set modules.vision.ranks to 2"]),
+                (3, {"ranks": "3"}, plan["edges"],
+                 ["no module has rank 2", "set modules.vision.ranks to 2"]),
+                (3, {"ranks": "2-3"}, plan["edges"],
+                 ["ranks are not those of the mesh", "vision.mesh.dp_shard to 2, or give it 1 rank"]),
+                (3, {}, plan["edges"][1:],
+                 ["module is not connected to the backbone", "add an edge from vision"])):
+            changed = json.loads(json.dumps(plan)) | {"edges": edges}
             changed["modules"]["vision"] |= vision
             file.write_text(json.dumps(changed))
             self.expect_refused(ranks, words, "--plan", str(file))

@@ -6,6 +6,8 @@
 #include "config/plan/plan_names.h"
 #include "config/reading/problems.h"
 #include "config/reading/ranges.h"
+#include "config/run/module_places.h"
+#include "core/nearest_name.h"
 
 namespace tributary::config {
 namespace {
@@ -87,11 +89,20 @@ class PlanCheck {
     if (module.mesh.world() != std::ssize(module.ranks))
       add(key_of(module, "ranks"), "config: ranks are not those of the mesh",
           str(module.ranks.size(), " ranks, ", describe(module.mesh)),
-          str(module.mesh.world(), " ranks"));
+          str(module.mesh.world(), " ranks"), fix_of_mesh(module));
     check_colocated(module);
     if (module.placement != Placement::kSliced && module.share_percent != 100)
       add(key_of(module, "share_percent"), "config: only a sliced module has a share",
           str(module.share_percent), "no such key, or placement sliced");
+  }
+
+  static std::string fix_of_mesh(const ModulePlan& module) {
+    const std::int64_t ranks = std::ssize(module.ranks);
+    const std::int64_t others = module.mesh.world() / module.mesh.dp_shard;
+    const std::string give =
+        str("give it ", module.mesh.world(), module.mesh.world() == 1 ? " rank" : " ranks");
+    if (ranks == 0 || ranks % others != 0) return give;
+    return str("set ", key_of(module, "mesh.dp_shard"), " to ", ranks / others, ", or ", give);
   }
 
   void check_colocated(const ModulePlan& module) {
@@ -115,15 +126,19 @@ class PlanCheck {
         add(key_of(module, "ranks"), "config: colocated module is not on the backbone's ranks",
             write_ranks(module.ranks),
             str(write_ranks(all),
-                first == all ? "" : ", or of the first stage " + write_ranks(first)));
+                first == all ? "" : ", or of the first stage " + write_ranks(first)),
+            str("set ", key_of(module, "ranks"), " to ", write_ranks(all)));
     }
     if (module.mesh.pp != 1)
       add(key_of(module, "mesh.pp"), "config: colocated module is cut into stages",
-          str(module.mesh.pp), "1: all ranks encode at the same time");
+          str(module.mesh.pp), "1: all ranks encode at the same time",
+          str("set ", key_of(module, "mesh.pp"), " to 1, and the product of the others to ",
+              module.ranks.size()));
     if (module.turns) check_turns(module);
     if (module.passes > plan_.batch.microbatches)
       add(key_of(module, "passes"), "config: colocated module has more passes than microbatches",
-          str(module.passes), str("at most ", plan_.batch.microbatches));
+          str(module.passes), str("at most ", plan_.batch.microbatches),
+          str("set ", key_of(module, "passes"), " to ", plan_.batch.microbatches));
   }
 
   /// Ranks of other stages run other passes at a time, so none may wait for them within a pass.
@@ -202,7 +217,9 @@ class PlanCheck {
           continue;
         }
         add(key_of(module, "ranks"), "config: rank belongs to two modules",
-            str("rank ", rank, ", also of ", first->name), "ranks of its own");
+            str("rank ", rank, ", also of ", first->name), "ranks of its own",
+            str("set ", key_of(module, "ranks"), " to ",
+                write_ranks(nearest_ranks(module.ranks, ranks_beside(module)))));
         break;
       }
     }
@@ -212,11 +229,23 @@ class PlanCheck {
                    str("rank ", rank), "placement sliced for all modules on it");
   }
 
+  /// The ranks of the other modules that share none.
+  [[nodiscard]] std::set<std::int64_t> ranks_beside(const ModulePlan& module) const {
+    std::set<std::int64_t> ranks;
+    for (const ModulePlan& other : plan_.modules)
+      if (&other != &module && other.placement != Placement::kColocated)
+        ranks.insert(other.ranks.begin(), other.ranks.end());
+    return ranks;
+  }
+
   void refuse_module(const std::string& key, const std::string& name) {
     std::string names;
-    for (const ModulePlan& module : plan_.modules)
-      names += (names.empty() ? "" : ", ") + module.name;
-    add(key, "config: no such module", escaped(name), "one of " + names);
+    std::vector<std::string> known;
+    for (const ModulePlan& module : plan_.modules) known.push_back(module.name);
+    for (const std::string& each : known) names += (names.empty() ? "" : ", ") + each;
+    const std::string near = nearest_name(name, known);
+    add(key, "config: no such module", escaped(name), "one of " + names,
+        near.empty() ? "" : str("did you mean ", near, "?"));
   }
 
   void check_edges() {
@@ -247,7 +276,8 @@ class PlanCheck {
           !reaches(leads, module.name, backbone_->name) &&
           !reaches(leads, backbone_->name, module.name))
         add("edges", "config: module is not connected to the backbone", module.name,
-            str("an edge between ", module.name, " and backbone"));
+            str("an edge between ", module.name, " and backbone"),
+            str("add an edge from ", module.name, " to its projector, or to ", backbone_->name));
     }
   }
 
@@ -272,47 +302,6 @@ class PlanCheck {
   Problems& problems_;
   const ModulePlan* backbone_;
 };
-
-/// Checks that the stages hold all layers; a module without stages holds them on one.
-void check_layers(const ModulePlan& module, std::int64_t layers, bool has_ends,
-                  const std::string& file, Problems& problems) {
-  if (module.stages.empty()) return;
-  std::int64_t found = 0;
-  for (const StageLayers& stage : module.stages) found += stage.layers;
-  const bool ends = module.stages.front().embed && module.stages.back().head;
-  if (found == layers && (ends || !has_ends)) return;
-  problems.add({.what = "config: stages do not hold the layers of the model",
-                .where = str(file, " modules.", module.name, ".stages"),
-                .found = str(found, " layers", ends ? ", embed and head" : ""),
-                .expected = str(layers, " layers", has_ends ? ", embed and head" : "")});
-}
-
-/// Checks that a plan has every module of its model, each with its one edge.
-void check_front(const Plan& plan, std::span<const FrontModule> front, const std::string& file,
-                 Problems& problems) {
-  std::vector<EdgePlan> others = plan.edges;
-  for (const FrontModule& module : front) {
-    const auto is_its = [&](const EdgePlan& edge) {
-      return edge.from == module.name && edge.to == module.feeds;
-    };
-    if (plan.find(module.name) == nullptr)
-      problems.add({.what = "config: plan lacks a module of the model",
-                    .where = str(file, " modules"),
-                    .found = str("no module ", module.name),
-                    .expected = str("modules.", module.name)});
-    else if (std::erase_if(others, is_its) == 0)
-      problems.add({.what = "config: plan lacks an edge of the model",
-                    .where = str(file, " edges"),
-                    .found = str("none from ", module.name, " to ", module.feeds),
-                    .expected = "each encoder to its projector, and that to the backbone"});
-  }
-  for (const EdgePlan& edge : others)
-    if (find_module(front, edge.from) != nullptr)
-      problems.add({.what = "config: plan has an edge that the model lacks",
-                    .where = str(file, " edges"),
-                    .found = str(edge.from, " to ", edge.to),
-                    .expected = "each encoder to its projector, and that to the backbone"});
-}
 
 }  // namespace
 
@@ -341,27 +330,6 @@ std::int64_t virtual_stages_of(PipelineOrder order) {
 void check_plan(const Plan& plan, const std::string& where) {
   Problems problems;
   PlanCheck(plan, where, problems).check();
-  problems.raise_if_any(where);
-}
-
-void check_plan_of_model(const Plan& plan, const ModelConfig& model, const std::string& where) {
-  Problems problems;
-  const std::vector<FrontModule> front = front_modules(model);
-  std::string names(kBackboneModule);
-  for (const FrontModule& each : front) names += ", " + each.name;
-  for (const ModulePlan& module : plan.modules) {
-    const FrontModule* of_model = find_module(front, module.name);
-    if (module.name == kBackboneModule)
-      check_layers(module, model.backbone.layers, true, where, problems);
-    else if (of_model == nullptr)
-      problems.add({.what = "config: plan has a module that the model lacks",
-                    .where = str(where, " modules.", path_part(module.name)),
-                    .found = front.empty() ? "a text model" : "a model of " + names,
-                    .expected = front.empty() ? "only backbone" : "no other module"});
-    else if (of_model->is_encoder())
-      check_layers(module, of_model->layers, false, where, problems);
-  }
-  check_front(plan, front, where, problems);
   problems.raise_if_any(where);
 }
 

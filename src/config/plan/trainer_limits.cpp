@@ -7,6 +7,7 @@
 #include "config/plan/plan.h"
 #include "config/plan/plan_names.h"
 #include "config/reading/problems.h"
+#include "config/reading/ranges.h"
 #include "config/run/module_places.h"
 #include "config/run/run_config.h"
 
@@ -54,12 +55,27 @@ class Limits {
 
  private:
   void require(bool holds, const std::string& module, const std::string& key,
-               const std::string& found, const std::string& expected) {
+               const std::string& found, const std::string& expected, const std::string& fix = {}) {
     if (holds) return;
     limits_.push_back({.what = kCannot,
                        .where = str(where_, " modules.", module, ".", key),
                        .found = found,
-                       .expected = expected});
+                       .expected = expected,
+                       .fix = fix});
+  }
+
+  /// The ranks of the modules without gaps: `set modules.vision.ranks to 2`.
+  [[nodiscard]] std::string close_gaps(const std::set<std::int64_t>& ranks) const {
+    std::string fix;
+    for (const ModulePlan& module : plan_.modules) {
+      std::vector<std::int64_t> closed;
+      for (const std::int64_t rank : module.ranks)
+        closed.push_back(std::distance(ranks.begin(), ranks.find(rank)));
+      if (closed != module.ranks)
+        fix += str(fix.empty() ? "set " : ", ", "modules.", module.name, ".ranks to ",
+                   write_ranks(closed));
+    }
+    return fix;
   }
 
   /// Checks that the modules have the ranks from 0 on, so that every process has its work.
@@ -71,7 +87,8 @@ class Limits {
     while (ranks.contains(missing)) ++missing;
     const std::int64_t last = ranks.empty() ? 0 : *ranks.rbegin();
     require(missing > last, std::string(kBackboneModule), "ranks",
-            str("no module has rank ", missing), str("each of the ranks 0 to ", last));
+            str("no module has rank ", missing), str("each of the ranks 0 to ", last),
+            close_gaps(ranks));
   }
 
   void check_module(const ModulePlan& module) {
@@ -99,10 +116,14 @@ class Limits {
     for (const ModulePlan& module : plan_.modules) {
       if (module.placement != Placement::kColocated) continue;
       require(!splits_backward(module.schedule), module.name, "schedule",
-              plan_name_of(module.schedule), "1f1b: its passes have whole backwards");
+              plan_name_of(module.schedule), "1f1b: its passes have whole backwards",
+              "set its schedule to 1f1b");
       require(module.train == TrainMode::kFrozen || !splits_backward(backbone_.schedule),
               std::string(kBackboneModule), "schedule", plan_name_of(backbone_.schedule),
-              str("gpipe, 1f1b or interleaved beside a colocated ", module.name, " that trains"));
+              str("gpipe, 1f1b or interleaved beside a colocated ", module.name, " that trains"),
+              str("set the backbone's schedule to ",
+                  virtual_stages_of(backbone_.schedule) == 2 ? "interleaved" : "1f1b",
+                  ", or freeze ", module.name));
     }
   }
 

@@ -131,6 +131,18 @@ class Placer {
          .fix = fix});
   }
 
+  /// Free ranks in place of those that are of another module or not of the run.
+  [[nodiscard]] std::string fix_of_shared(const ModuleSection& section) const {
+    std::set<std::int64_t> taken;
+    for (const ModuleSection& other : parallel_.modules)
+      if (&other != &section && other.placement == Placement::kSeparate)
+        taken.insert(other.ranks.begin(), other.ranks.end());
+    for (const std::int64_t rank : section.ranks)
+      if (rank >= world_) taken.insert(rank);
+    return str("set parallel.", section.module, ".ranks to ",
+               write_ranks(nearest_ranks(section.ranks, taken)));
+  }
+
   void take_listed_ranks() {
     for (const ModuleSection& section : parallel_.modules) {
       if (section.placement != Placement::kSeparate) continue;
@@ -151,7 +163,8 @@ class Placer {
         add(section, key,
             {.what = "config: rank belongs to two modules",
              .found = str("rank ", rank, ", also of ", owner->second),
-             .expected = "ranks of its own"});
+             .expected = "ranks of its own",
+             .fix = fix_of_shared(section)});
         break;
       }
     }
@@ -177,6 +190,15 @@ std::vector<ModuleSection> inline_sections() {
   std::vector<ModuleSection> sections;
   for (const std::string& module : encoder_names()) sections.push_back({.module = module});
   return sections;
+}
+
+std::vector<std::int64_t> nearest_ranks(const std::vector<std::int64_t>& wanted,
+                                        const std::set<std::int64_t>& taken) {
+  std::set<std::int64_t> near(wanted.begin(), wanted.end());
+  std::erase_if(near, [&taken](std::int64_t rank) { return taken.contains(rank); });
+  for (std::int64_t rank = 0; std::ssize(near) < std::ssize(wanted); ++rank)
+    if (!taken.contains(rank)) near.insert(rank);
+  return {near.begin(), near.end()};
 }
 
 std::int64_t count_separate_ranks(const ParallelSection& parallel) {

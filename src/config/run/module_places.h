@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,11 @@ struct RunPlaces {
   /// Null when the module has no mesh of its own.
   [[nodiscard]] const ModulePlace* find(std::string_view module) const;
 };
+
+/// As many ranks as are `wanted`, of which none is `taken`: those among them that are free, then
+/// the lowest ones.
+[[nodiscard]] std::vector<std::int64_t> nearest_ranks(const std::vector<std::int64_t>& wanted,
+                                                      const std::set<std::int64_t>& taken);
 
 /// How many ranks belong to separate modules: those that a section lists, else as many as its
 /// degrees multiply to.
