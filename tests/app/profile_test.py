@@ -43,6 +43,11 @@ class Profile(unittest.TestCase):
         return subprocess.run([TRIBUTARY, *map(str, words)], env=tiny_run.environment(), text=True,
                               capture_output=True, timeout=300)
 
+    def printed(self, *words):
+        done = self.run_verb(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
     def read(self, path):
         return json.loads(path.read_text())
 
@@ -117,21 +122,28 @@ class Profile(unittest.TestCase):
         model = json.loads((root / "model/config.json").read_text())
         model.update(num_attention_heads=4, num_key_value_heads=2)
         model["rope_scaling"]["mrope_section"] = [2, 1, 1]
-        model["vision_config"]["num_heads"] = 4
+        model["vision_config"].update(hidden_size=48, num_heads=6)
         (root / "model/config.json").write_text(json.dumps(model))
         out = root / "four.json"
         done = self.run_verb("launch", "-n", "4", "--", "profile", tiny_run.write_config(root / "run.yaml", root),
                              "-o", out, "--here")
         self.assertEqual(done.returncode, 0, done.stderr)
         tables = self.tables(self.read(out))
-        for module, layer in (("backbone", "block"), ("vision", "block"), ("vision", "window_block")):
-            for tp in (1, 2, 4):
+        for module, layer, degrees in (("backbone", "block", {1, 2, 4}), ("projector", "projector", {1, 2, 4}),
+                                       ("vision", "block", {1, 2}), ("vision", "window_block", {1, 2})):
+            self.assertEqual({tp for *key, tp in tables if key == [module, layer]}, degrees)
+            for tp in degrees:
                 table = tables[module, layer, tp]
                 self.assertEqual(table["ranks"], 4)
-                self.assertTrue(table["attention"])
+                self.assertEqual("attention" in table, module != "projector")
         sizes = [tables["backbone", "block", tp]["parameter_bytes"] for tp in (1, 2, 4)]
         self.assertGreater(sizes[0], 1.5 * sizes[1])
         self.assertGreater(sizes[1], 1.5 * sizes[2])
+        # Six heads do not divide over four ranks, but the tower may have degrees of its own.
+        plan = root / "plan.json"
+        plan.write_text(self.printed("config", root / "run.yaml", "parallel.tp=4", "--plan",
+                                     "parallel.vision.placement=colocated", "parallel.vision.dp_shard=4"))
+        self.assertIn("step", self.printed("simulate", plan, "--profile", out, "--tokens", "16"))
 
     def test_tp_of_two_holds_half_of_a_layer(self):
         tables = self.tables(self.read(self.whole))

@@ -146,11 +146,12 @@ class MultimodalModel final : public Model {
     return share;
   }
 
-  /// What the projector takes. `apart_made`: the features of encoders with ranks of their own.
+  /// What the projector takes. `apart_made`: the features of encoders with ranks of their own. One
+  /// with a layout of its own runs here where the batch has its input rows.
   [[nodiscard]] at::Tensor features_of(const EncoderPart& part, const Share& share,
                                        const Features& apart_made) {
     Encoder& encoder = *part.encoder;
-    if (apart(part.module) == nullptr)
+    if (apart(part.module) == nullptr || (!share.is_idle && share.own.rows.defined()))
       return encoder.run_tower(/*stage=*/0, share.own.rows, share.own.grids);
     if (!share.is_idle) return apart_made.at(part.module);
     const auto given = apart_made.find(part.module);

@@ -103,7 +103,8 @@ class LayerMeasurements {
       const auto points = measure_attention(model_, job_.config, batch, job_.world, options);
       for (std::size_t i = 0; i < crowds.size(); ++i)
         for (const auto& [key, point] : points[i])
-          lengths_.push_back({table_of(crowds[i], key), point});
+          if (!cut_.whole.contains(key.module))
+            lengths_.push_back({table_of(crowds[i], key), point});
     }
     job_.out << "attention at " << packs.size() << " lengths, tp " << cut_.tp << ", "
              << job_.threads << " threads: measured" << std::endl;
@@ -136,6 +137,7 @@ class LayerMeasurements {
 
   void add(const Crowd& crowd, const PassMeasurement& measured) {
     for (const auto& [key, point] : measured.points) {
+      if (cut_.whole.contains(key.module)) continue;
       config::ProfileTable like = table_of(crowd, key);
       like.sequence_tokens = std::llround(measured.sequence_tokens);
       const auto parameters = measured.parameters.find(key);
@@ -146,8 +148,9 @@ class LayerMeasurements {
       add_point(profile_, like, point);
     }
     for (const auto& [key, point] : measured.attention)
-      TRIB_CHECK(add_attention(profile_, table_of(crowd, key), point),
-                 .what = "train: attention without a layer");
+      TRIB_CHECK(
+          cut_.whole.contains(key.module) || add_attention(profile_, table_of(crowd, key), point),
+          .what = "train: attention without a layer");
     std::erase_if(lengths_, [&](const auto& length) {
       return add_attention(profile_, length.first, length.second);
     });
@@ -193,13 +196,15 @@ std::vector<data::EncodedSample> draw_samples(const Session& session) {
   return samples;
 }
 
-void measure_layers(const LayerJob& job, const LayerCut& cut, parallel::Layout layout,
+void measure_layers(const LayerJob& job, const LayerCut& cut, model::ModelLayout layouts,
                     const Session& session, const std::vector<data::EncodedSample>& samples,
                     config::Profile& profile) {
   if (!lacks_layers(profile, job, cut)) return;
   require_same(job.world, samples);
-  if (!layout.chain) layout.chain = std::make_shared<parallel::UnitChain>(parallel::ChainOptions{});
-  const auto model = build_model(job.config, job.model, layout, session.device);
+  std::shared_ptr<parallel::UnitChain>& chain = layouts.backbone.chain;
+  if (!chain) chain = std::make_shared<parallel::UnitChain>(parallel::ChainOptions{});
+  for (auto& [module, layout] : layouts.encoders) layout.chain = chain;
+  const auto model = build_model(job.config, job.model, layouts, session.device);
   LayerMeasurements measurements(job, cut, *model, *session.loader, profile);
   if (!measurements.measure_lengths(samples)) return;
   for (const std::int64_t eighths : kEighths) {

@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <iosfwd>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "config/artifact/profile.h"
@@ -25,6 +27,7 @@ struct LayerJob {
 /// How the layers are cut, and who works at once.
 struct LayerCut {
   std::int64_t tp = 1;
+  std::set<std::string> whole = {};  // modules that tp does not cut; nothing is noted of them
   std::vector<Crowd> crowds = {};
 };
 
@@ -36,10 +39,10 @@ struct LayerCut {
 [[nodiscard]] std::vector<data::EncodedSample> draw_samples(const Session& session);
 
 /// Measures what the profile lacks: attention at sequences and images of several lengths, then
-/// layers at the sizes of the grid, a part of the capacity each. The model lies as `layout` says.
+/// layers at the sizes of the grid, a part of the capacity each. The model lies as `layouts` say.
 ///
-/// collective: over the ranks of the layout, and the world; all ranks have drawn the same samples
-void measure_layers(const LayerJob& job, const LayerCut& cut, parallel::Layout layout,
+/// collective: over the ranks of the layouts, and the world; all ranks have drawn the same samples
+void measure_layers(const LayerJob& job, const LayerCut& cut, model::ModelLayout layouts,
                     const Session& session, const std::vector<data::EncodedSample>& samples,
                     config::Profile& profile);
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <unistd.h>
 
 #include <ATen/Parallel.h>
@@ -99,7 +100,7 @@ class ProfileJob {
     // Before anything else has filled the process with memory.
     measure_alone();
     for (std::int64_t tp = 2; tp <= ranks(); ++tp)
-      if (ranks() % tp == 0 && has_clock() && can_cut(tp)) measure_tp(tp);
+      if (ranks() % tp == 0 && has_clock()) measure_tp(tp);
     if (ranks() > 1) measure_messages();
     if (leads() && measured_ == 0)
       out_ << ranks() << (ranks() == 1 ? " process" : " processes") << ": nothing is missing\n";
@@ -207,31 +208,46 @@ class ProfileJob {
   }
 
   /// Measures all ranks as tensor-parallel ranks of replicas that have nothing to do with each
-  /// other: the coordinates of pp, of which each holds all layers.
+  /// other: the coordinates of pp, of which each holds all layers. Modules whose heads do not
+  /// divide stay whole on each rank, as they do where they have degrees of their own.
   void measure_tp(std::int64_t tp) {
     const LayerJob job = layer_job();
-    const LayerCut cut{.tp = tp, .crowds = {crowd_of(ranks())}};
-    if (!lacks_layers(profile_, job, cut) || !goes_on()) return;
+    const LayerCut cut{.tp = tp, .whole = find_whole(tp), .crowds = {crowd_of(ranks())}};
+    if (cuts_nothing(cut) || !lacks_layers(profile_, job, cut) || !goes_on()) return;
     config::RunConfig config = config_;
     config.parallel.tp = {tp};
     const mesh::Mesh mesh({.pp = ranks() / tp, .tp = tp}, *ranks_.world,
                           model_config_.backbone.kv_heads, str("profile/tp", tp));
+    const mesh::Mesh alone_mesh({.pp = ranks()}, *ranks_.world, /*kv_heads=*/0,
+                                str("profile/whole", tp));
+    const auto mesh_of = [&](const std::string& module) -> const mesh::Mesh& {
+      return cut.whole.contains(module) ? alone_mesh : mesh;
+    };
+    model::ModelLayout layouts(lay_out_on(mesh_of("backbone"), config));
+    for (const config::FrontModule& module : config::front_modules(model_config_))
+      if (module.is_encoder() && &mesh_of(module.name) != layouts.backbone.mesh)
+        layouts.encoders.emplace(module.name, lay_out_on(mesh_of(module.name), config));
     const Ranks alone = stay_alone(config_, model_config_, ranks_.launch);
     Session session = open_session(config_, alone, "");
     bind_as_run_of(crowd_of(ranks()));
-    measure_layers(job, cut, lay_out_on(mesh, config), session, draw_samples(session), profile_);
+    measure_layers(job, cut, std::move(layouts), session, draw_samples(session), profile_);
   }
 
-  /// Whether all modules of the model can be cut over this many ranks by tp.
-  [[nodiscard]] bool can_cut(std::int64_t tp) const {
+  /// The modules that cannot be cut over this many ranks by tp. Projectors lie with the backbone.
+  [[nodiscard]] std::set<std::string> find_whole(std::int64_t tp) const {
     const auto divides = [tp](std::int64_t number) { return number % tp == 0; };
+    std::set<std::string> whole;
     const config::BackboneConfig& backbone = model_config_.backbone;
-    if (!divides(backbone.heads) || !divides(backbone.mlp_width)) return false;
-    if (!divides(backbone.kv_heads) && tp % backbone.kv_heads != 0) return false;
-    return std::ranges::all_of(
-        config::front_modules(model_config_), [&](const config::FrontModule& module) {
-          return !module.is_encoder() || (divides(module.heads) && divides(module.mlp_width));
-        });
+    const bool is_cut = divides(backbone.heads) && divides(backbone.mlp_width) &&
+                        (divides(backbone.kv_heads) || tp % backbone.kv_heads == 0);
+    if (!is_cut) whole.insert("backbone");
+    for (const config::FrontModule& module : config::front_modules(model_config_))
+      if (module.is_encoder() ? !divides(module.heads) || !divides(module.mlp_width) : !is_cut)
+        whole.insert(module.name);
+    return whole;
+  }
+  [[nodiscard]] bool cuts_nothing(const LayerCut& cut) const {
+    return std::ssize(cut.whole) == 1 + std::ssize(config::front_modules(model_config_));
   }
 
   void measure_messages() {
