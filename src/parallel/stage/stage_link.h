@@ -9,7 +9,9 @@
 
 namespace tributary::parallel {
 
-/// What passes between the virtual stages of a model.
+/// What passes between the virtual stages of a model: one tensor for each microbatch. What later
+/// layers need beside the hidden states, as the levels of features that Qwen3-VL adds to its first
+/// layers, lies in further columns of it, so one message carries all of a row.
 enum class Passed { kActivation, kGradient };
 
 /// A message between two virtual stages that lie on different ranks.
