@@ -99,19 +99,13 @@ std::int64_t half_of_a_seat(const MediaSeats& seats, const MediaCost& cost,
   return all / (2 * seats.replicas * seats.seats);
 }
 
-/// An encoder with as many replicas as the backbone encodes for the replica of the same number.
-void deal_to_own_replicas(const MediaSeats& seats, MediaRound& round) {
-  for (std::int64_t replica = 0; replica < seats.takers; ++replica) {
-    const std::span<MediaItem> own = items_of(round, replica);
-    const std::vector<std::int64_t> of_replica = share_items(grids_of(own), seats.seats);
-    for (std::size_t i = 0; i < own.size(); ++i)
-      own[i].seat = static_cast<std::int32_t>(replica * seats.seats + of_replica[i]);
+/// The seats from which an item's features have the shortest way: those on the ranks of its home
+/// or, of a separate encoder with as many replicas as the backbone, those of its replica's number.
+PlaceRange near_seats(const MediaSeats& seats, const MediaItem& item) {
+  if (seats.home_ranks == 0) {
+    if (seats.replicas != seats.takers) return {};
+    return {item.replica * seats.seats, (item.replica + 1) * seats.seats};
   }
-}
-
-/// The seats on the ranks of an item's home.
-PlaceRange seats_at_home(const MediaSeats& seats, const MediaItem& item) {
-  if (seats.home_ranks == 0) return {};
   const std::int64_t first = (item.replica * seats.homes + item.home) * seats.home_ranks;
   return {first / seats.seat_ranks, (first + seats.home_ranks - 1) / seats.seat_ranks + 1};
 }
@@ -126,7 +120,7 @@ std::vector<std::int64_t> dispatch(const MediaSeats& seats, const MediaCost& cos
     std::vector<PlaceRange> near;
     for (const MediaItem* item : items) {
       costs.push_back(cost(item->grid));
-      near.push_back(seats_at_home(seats, *item));
+      near.push_back(near_seats(seats, *item));
     }
     return place_near(costs, near, loads);
   }
@@ -146,27 +140,14 @@ std::vector<MediaItem*> items_of_rounds(std::span<MediaRound> rounds) {
   return items;
 }
 
-/// Dispatches the rounds of a separate encoder.
-void deal_rounds(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
-  std::vector<std::int64_t> loads(static_cast<std::size_t>(seats.replicas * seats.seats));
-  std::int32_t pass = 0;
-  for (MediaRound& round : rounds) {
-    const std::span<MediaRound> alone(&round, 1);
-    if (seats.replicas == seats.takers && seats.capacity == 0) {
-      deal_to_own_replicas(seats, round);
-    } else {
-      if (seats.splits_frames) split_clips(seats, cost, half_of_a_seat(seats, cost, alone), round);
-      const std::vector<std::int64_t> seat_of =
-          dispatch(seats, cost, items_of_rounds(alone), loads);
-      for (std::size_t i = 0; i < round.size(); ++i)
-        round[i].seat = static_cast<std::int32_t>(seat_of[i]);
-    }
-    for (MediaItem& item : round) item.pass = pass;
-    ++pass;
-  }
+/// Splits the clips of rounds that are dispatched together.
+void split_clips_of(const MediaSeats& seats, const MediaCost& cost, std::span<MediaRound> rounds) {
+  const std::int64_t most = half_of_a_seat(seats, cost, rounds);
+  for (MediaRound& round : rounds)
+    if (seats.splits_frames) split_clips(seats, cost, most, round);
 }
 
-/// Dispatches the items of rounds to the seats of a colocated encoder.
+/// Dispatches the items of rounds to seats.
 void deal_to_seats(const MediaSeats& seats, const MediaCost& cost, std::span<MediaRound> rounds,
                    std::vector<std::int64_t>& loads) {
   const std::vector<MediaItem*> items = items_of_rounds(rounds);
@@ -175,11 +156,17 @@ void deal_to_seats(const MediaSeats& seats, const MediaCost& cost, std::span<Med
     items[i]->seat = static_cast<std::int32_t>(seat_of[i]);
 }
 
-/// Splits the clips of rounds that are dispatched together.
-void split_clips_of(const MediaSeats& seats, const MediaCost& cost, std::span<MediaRound> rounds) {
-  const std::int64_t most = half_of_a_seat(seats, cost, rounds);
-  for (MediaRound& round : rounds)
-    if (seats.splits_frames) split_clips(seats, cost, most, round);
+/// Dispatches the rounds of a separate encoder.
+void deal_rounds(const MediaSeats& seats, const MediaCost& cost, std::vector<MediaRound>& rounds) {
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(seats.replicas * seats.seats));
+  std::int32_t pass = 0;
+  for (MediaRound& round : rounds) {
+    const std::span<MediaRound> alone(&round, 1);
+    split_clips_of(seats, cost, alone);
+    deal_to_seats(seats, cost, alone, loads);
+    for (MediaItem& item : round) item.pass = pass;
+    ++pass;
+  }
 }
 
 /// Dispatches the items of a step to a colocated encoder.

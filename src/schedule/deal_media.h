@@ -67,13 +67,13 @@ struct MediaSeats {
 /// Where frames may be apart, a clip that costs more than half of what a seat has on average is
 /// first split into groups of frames; its home keeps all of them, in their order.
 ///
-/// A separate encoder encodes a round in one pass. With as many replicas as the backbone it does so
-/// for the replica of the same number; otherwise the items of each round are dispatched to all its
-/// seats, the costliest first, each to the seat with the least cost so far in this step. A
+/// A separate encoder encodes a round in one pass: the items of each round are dispatched to all
+/// its seats, the costliest first, each to the seat with the least cost so far in this step. A
 /// colocated encoder takes the items of consecutive rounds in each of its passes (PassGroups). They
 /// are dispatched to its seats likewise, pass by pass, or all of the step at once where memory has
-/// no limit. An item stays on the ranks of its home where that makes no seat later (place_near):
-/// its features then need no message.
+/// no limit. Where that makes no seat later (place_near), an item of a colocated encoder stays on
+/// the ranks of its home, so that its features need no message, and one of a separate encoder with
+/// as many replicas as the backbone at the replica of the same number, so that few ranks exchange.
 ///
 /// With a capacity, memory counts beside time: the costliest is the item that is the larger
 /// fraction of the mean cost of a seat or of the capacity, and it goes where the larger of the two

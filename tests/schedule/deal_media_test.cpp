@@ -134,20 +134,29 @@ TEST(DealMedia, HomesShareTheItemsOfAReplica) {
   });
 }
 
-TEST(DealMedia, OfASeparateEncoderWithAsManyReplicasStayWithTheirReplica) {
-  for_drawn({.replicas = 3, .seats = 2, .takers = 3}, [](const std::vector<MediaRound>& rounds) {
-    for (std::size_t round = 0; round < rounds.size(); ++round)
-      for (const MediaItem& item : rounds[round]) {
-        EXPECT_EQ(item.seat / 2, item.replica);
-        EXPECT_EQ(item.pass, static_cast<std::int32_t>(round));
-      }
-  });
+TEST(DealMedia, OfASeparateEncoderWithAsManyReplicasStayWithTheirsWhereThatIsLevel) {
+  const std::vector<SampleShape> shapes(6, shape_of({square(4)}));
+  std::vector<MediaRound> rounds = list_media(
+      shapes, std::vector<PackedBins>{{{0, 1}, {4}}, {{0, 1}, {0}}, {{0, 1}, {5}}}, kPictures);
+  deal_media({.replicas = 3, .takers = 3}, cost_of, rounds);
+  for (const MediaItem& item : rounds[0]) EXPECT_EQ(item.seat, item.replica);
+}
+
+TEST(DealMedia, AClipIsSharedByReplicasOfASeparateEncoderThatAreAsMany) {
+  std::vector<MediaRound> rounds{{{.modality = Modality::kVideo, .grid = {8, 4, 4}},
+                                  {.sample = 1, .grid = square(4), .replica = 1}}};
+  deal_media(seats_of({.dp_shard = 2}, {.dp_shard = 2}, 0, false), cost_of, rounds);
+  expect_level(rounds, 2, seat_of);
+  std::map<std::int32_t, std::int64_t> frames;  // of the clip, by seat
+  for (const MediaItem& item : rounds[0])
+    if (item.sample == 0) frames[item.seat] += item.grid.time;
+  EXPECT_EQ(frames.size(), 2U);
 }
 
 TEST(DealMedia, OfASeparateEncoderGoToAllItsSeats) {
   for (const MediaSeats& seats :
        {MediaSeats{.replicas = 2, .seats = 2, .takers = 3}, MediaSeats{.replicas = 5, .takers = 2},
-        MediaSeats{.replicas = 1, .takers = 4}})
+        MediaSeats{.replicas = 1, .takers = 4}, MediaSeats{.replicas = 3, .seats = 2, .takers = 3}})
     for_drawn(seats, [&](const std::vector<MediaRound>& rounds) {
       expect_level(rounds, seats.replicas * seats.seats, seat_of);
       for (std::size_t round = 0; round < rounds.size(); ++round)

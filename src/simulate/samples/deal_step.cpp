@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "schedule/pipeline/count_rounds.h"
+#include "schedule/pipeline/plan_pipeline.h"
 #include "simulate/samples/deal_items.h"
 
 namespace tributary::simulate {
@@ -98,6 +99,7 @@ StepShapes StepDealer::deal(std::span<const SampleSize> samples,
     microbatches.resize(rounds, idle_microbatch());
   }
   StepShapes shapes;
+  const auto backbone = static_cast<int>(schedule::backbone_of(pipeline_));
   for (int index = 0; index < std::ssize(pipeline_.modules); ++index) {
     const schedule::PipelineModule& module = pipeline_.modules[index];
     if (module.is_colocated()) {
@@ -106,7 +108,7 @@ StepShapes StepDealer::deal(std::span<const SampleSize> samples,
                                       std::vector<cost::MicrobatchShape>(rounds, empty_shape())));
       continue;
     }
-    if (module.replicas == std::ssize(at_backbone)) {
+    if (index == backbone) {
       shapes.push_back(at_backbone);
       continue;
     }
