@@ -137,7 +137,7 @@ cost::PassShape part_of(const cost::PassShape& sum, std::int64_t parts) {
           .sequences = (sum.sequences + parts - 1) / parts};
 }
 
-/// What an encoder with other replicas than the backbone has in each of its passes: an equal part
+/// What an encoder with a mesh of its own has in each of its passes: an equal part
 /// of a round, or of the whole step where it is colocated, because the run did not record more.
 Microbatches share_out(const schedule::PipelineModule& module, const Microbatches& recorded) {
   const std::size_t rounds = recorded.front().size();
@@ -212,18 +212,18 @@ Simulation simulate_recorded(const config::Plan& plan, const cost::StageCosts& c
     const auto rounds = static_cast<std::size_t>(schedule::count_rounds(pipeline, fullest));
     for (auto& replica : replicas) replica.resize(rounds, idle_microbatch());
     StepShapes& shapes = of_run.samples.given.emplace_back();
-    const schedule::PipelineModule& backbone = pipeline.modules[schedule::backbone_of(pipeline)];
+    const auto at_backbone = static_cast<int>(schedule::backbone_of(pipeline));
+    const schedule::PipelineModule& backbone = pipeline.modules[at_backbone];
     TRIB_REQUIRE(std::ssize(replicas) == backbone.replicas,
                  .what = "simulate: run has another number of replicas than the plan",
                  .where = "modules.backbone.mesh", .found = str(backbone.replicas, " replicas"),
                  .expected = str(replicas.size()));
     for (int index = 0; index < std::ssize(pipeline.modules); ++index) {
-      const schedule::PipelineModule& module = pipeline.modules[index];
-      const bool is_alike = !module.is_colocated() && module.replicas == backbone.replicas;
       if (!media.empty() && items.deals_to(index))
         shapes.push_back(items.deal(index, media[step], rounds));
       else
-        shapes.push_back(is_alike ? replicas : share_out(module, replicas));
+        shapes.push_back(index == at_backbone ? replicas
+                                              : share_out(pipeline.modules[index], replicas));
     }
   }
   return simulate(plan, costs, cluster, of_run);

@@ -28,7 +28,7 @@ using RecordedMedia = std::vector<std::vector<schedule::MediaRound>>;
 
 /// Simulates each recorded step with its own microbatches, whatever their number; shows the median.
 /// Encoders with meshes of their own have the items that the trainer dealt to them; without
-/// recorded media, those with other replicas than the backbone have equal parts.
+/// recorded media they have equal parts.
 ///
 /// errors: as simulate; Fault::kInput when the backbone has another number of replicas
 [[nodiscard]] Simulation simulate_recorded(const config::Plan& plan, const cost::StageCosts& costs,
