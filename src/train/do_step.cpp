@@ -11,6 +11,7 @@
 #include "train/executor/gradients.h"
 #include "train/first_samples.h"
 #include "train/loop.h"
+#include "train/measured_parts.h"
 #include "train/optimizer/apply_update.h"
 #include "train/optimizer/gradient_norm.h"
 #include "train/take_step.h"
@@ -173,19 +174,6 @@ std::vector<std::string> keys_of_all(const mesh::Mesh& mesh,
     for (std::string key; std::getline(lines, key);) all.push_back(key);
   }
   return all;
-}
-
-/// Gives the planner the times [s] of a step that it predicted. collective: over all ranks
-void correct_costs(const Session& session, const TakenStep& taken, const BatchResult& batch,
-                   double seconds) {
-  const RunLanes& lanes = session.lanes;
-  const mesh::Mesh& mesh = lanes.runs_backbone() ? *session.mesh : *lanes.encoders.front().mesh;
-  session.planner->correction()->end_step(taken.first_index, *taken.predicted,
-                                          gather_parts({.replica = mesh.data_index(),
-                                                        .microbatches = batch.microbatches,
-                                                        .as_planned = taken.balance.repacked == 0,
-                                                        .step = seconds},
-                                                       mesh));
 }
 
 /// What the planner's encoders count of an item: patches, or positions of sound.
@@ -358,7 +346,10 @@ StepMetrics Loop::account(const TakenStep& taken, ComputedStep step) {
   metrics.mfu_full = step.work.full / available;
   metrics.hfu = step.work.hardware / available;
   if (batch.targets == 0) return metrics;
-  if (taken.predicted) correct_costs(session_, taken, batch, seconds);
+  if (taken.predicted)
+    session_.planner->correction()->end_step(
+        taken.first_index, *taken.predicted,
+        gather_parts(measured_parts(session_, taken, batch, seconds), session_.mesh->world()));
   last_times_ = {.began = batch.began,
                  .reduced = batch.reduced,
                  .prepared = step.prepared,

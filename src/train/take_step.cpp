@@ -67,6 +67,7 @@ void take_media(const Session& session, const DealtMedia& planned, TakenStep& ta
 /// collective: over all ranks
 void deal_media(const Session& session, DealtMedia planned, TakenStep& taken) {
   const std::map<std::int32_t, SampleShape> changes = gather_changes(session, taken, planned);
+  if (!changes.empty()) taken.planned_items = planned.items;
   session.planner->change(changes, planned);
   taken.media.items = std::move(planned.items);
   taken.media.first_id = taken.first_index;

@@ -28,6 +28,7 @@ struct TakenStep {
   BalanceMetrics balance;
   std::optional<schedule::PredictedBatch> predicted;  // where costs are corrected
   StepMedia media;                                    // where encoders have ranks of their own
+  DealtItems planned_items;  // the media as planned, where samples were replaced by others
   WaitSeconds waiting;
 };
 

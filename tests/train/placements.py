@@ -242,6 +242,29 @@ class Placements(beside_one_process.BesideOneProcess):
                 self.expect_losses(run, stops, loss=1e-5, grad_norm=1e-4)
                 self.expect_held_out(run, stops, loss=1e-5)
 
+    def test_costs_are_corrected_under_every_placement(self):
+        # Measuring begins after 20 steps. The arrangement may change, the losses may not.
+        begin = ["schedule.decay=constant", "checkpoint.every=100", "run.steps=23"]
+        end = [*begin[:2], "run.steps=26", "--resume", "auto"]
+        one = tiny_run.read_lines(self.train_alone("many-steps", *begin[:2], "run.steps=26") /
+                                  "metrics.jsonl")
+        for name, ranks, parallel in (
+                ("separate", 3, placed(SEPARATE, {"dp_shard": 2})),
+                ("colocated", 2, placed(COLOCATED, {"dp_shard": 2, "passes": 2}, tp=2))):
+            with self.subTest(name):
+                name = f"corrected-{name}"
+                self.launch_well(name, ranks, "batch.correct_costs=true", *begin, parallel=parallel)
+                run = self.launch_well(name, ranks, "batch.correct_costs=true", *end, parallel=parallel)
+                lines = tiny_run.read_lines(run / "metrics.jsonl")
+                for line, wanted in zip(lines, one, strict=True):
+                    self.assertAlmostEqual(line["loss"], wanted["loss"], delta=1e-3 * wanted["loss"])
+                texts = [path.read_text() for path in (run / "checkpoints/step-26").rglob("*.json")]
+                state = next(text for text in texts if "encoder_scales" in text).replace("\\", "")
+                found = json.JSONDecoder().raw_decode(state, state.index('{"benefit"'))[0]
+                (tower, scale), = found["encoder_scales"]
+                self.assertGreater(scale, 0)
+                self.assertIn(tower, [key[0] for key, _, _ in found["ratios"]])
+
     def expect_refused(self, ranks, words, *arguments):
         """A launch that starts no rank and makes no directory, and says why, once."""
         with self.subTest(arguments):
@@ -281,9 +304,6 @@ class Placements(beside_one_process.BesideOneProcess):
                 (3, ["only a colocated module has passes"], [separate, *vision(passes=2)]),
                 (3, ["module is placed in two ways"],
                  [separate, "parallel.pp=2", "parallel.vision_stages=1"]),
-                (3, ["costs cannot be corrected", "the backbone has 2"],
-                 [separate, "parallel.dp_shard=2", "batch.balance=lpt",
-                  "batch.correct_costs=true"]),
                 (2, ["key has no effect on an inline module"], vision(dp_shard=2))):
             self.expect_refused(ranks, words, *arguments)
 

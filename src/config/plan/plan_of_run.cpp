@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "config/family/known_modules.h"
-#include "config/plan/plan_names.h"
 #include "config/run/module_places.h"
 #include "config/run/run_config.h"
 #include "core/error.h"
@@ -40,24 +39,6 @@ void split_backward_of_encoders(Plan& plan) {
       module.schedule = PipelineOrder::kZbH1;
 }
 
-/// Times of a replica tell of the media of its own samples alone.
-void check_correction(const Plan& plan, const BatchSection& batch) {
-  if (!batch.correct_costs) return;
-  const MeshShape& backbone = plan.find("backbone")->mesh;
-  const std::int64_t replicas = backbone.dp_replicate * backbone.dp_shard;
-  for (const ModulePlan& module : plan.modules) {
-    if (module.placement == Placement::kInline) continue;
-    const std::int64_t own = module.mesh.dp_replicate * module.mesh.dp_shard;
-    TRIB_REQUIRE(module.placement == Placement::kSeparate && own == replicas,
-                 .what = "train: costs cannot be corrected where a module encodes for others",
-                 .where = "batch.correct_costs",
-                 .found = str(module.name, " ", plan_name_of(module.placement), ", ", own,
-                              " replicas; the backbone has ", replicas),
-                 .expected = "inline modules, or separate ones with as many replicas",
-                 .fix = "set batch.correct_costs to false");
-  }
-}
-
 /// The pipeline of the run's `parallel` section; one stage alone has nothing to schedule.
 PipelineSection pipeline_section(const ParallelSection& parallel, const MeshShape& shape) {
   PipelineSection section;
@@ -88,7 +69,6 @@ Plan plan_of_run(const RunConfig& run, std::int64_t world, const ModelConfig& mo
   if (path.empty()) split_backward_of_encoders(plan);
   fill_stages(plan, model);
   if (run.model.has_adapters()) train_adapters(plan, run.model);
-  check_correction(plan, run.batch);
   check_trains(plan, path.empty() ? "plan of the run" : path, run, model);
   return plan;
 }

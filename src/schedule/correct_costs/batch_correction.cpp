@@ -2,58 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "core/error.h"
 
 namespace tributary::schedule {
 namespace {
 
-Nanoseconds scaled(Nanoseconds time, double scale) {
-  return {std::llround(static_cast<double>(time.count) * scale)};
-}
-
 Nanoseconds from_seconds(double seconds) {
   return {std::max<std::int64_t>(1, std::llround(seconds * 1e9))};
-}
-
-/// The predicted shares of one microbatch, added up by key.
-MeasuredBucket bucket_of(const PredictedBatch& batch, std::span<const std::int32_t> places,
-                         double scale, double seconds) {
-  std::map<CostKey, Nanoseconds> by_key;
-  for (const std::int32_t place : places)
-    for (std::size_t chain = 0; chain < batch.chains; ++chain) {
-      const PredictedShare& share =
-          batch.shares[static_cast<std::size_t>(place) * batch.chains + chain];
-      if (share.time.count > 0) by_key[share.key] += scaled(share.time, scale);
-    }
-  MeasuredBucket bucket{.shares = {}, .time = from_seconds(seconds)};
-  for (const auto& [key, time] : by_key) bucket.shares.push_back({key, time});
-  return bucket;
-}
-
-/// The microbatches of all replicas as planned, each with its seconds over all stages.
-std::vector<MeasuredBucket> list_buckets(const PredictedBatch& batch,
-                                         std::span<const MeasuredPart> parts, double scale) {
-  const std::vector<PackedBins>& replicas = batch.plan.microbatches;
-  std::vector<std::vector<double>> seconds;
-  for (const PackedBins& bins : replicas) seconds.emplace_back(bins.bins());
-  std::vector<bool> is_known(replicas.size());
-  std::vector<bool> is_other(replicas.size());
-  for (const MeasuredPart& part : parts) {
-    std::vector<double>& sums = seconds.at(static_cast<std::size_t>(part.replica));
-    is_known[part.replica] = true;
-    if (!part.as_planned || part.microbatches.size() < sums.size()) is_other[part.replica] = true;
-    for (std::size_t bin = 0; bin < std::min(part.microbatches.size(), sums.size()); ++bin)
-      sums[bin] += part.microbatches[bin];
-  }
-  std::vector<MeasuredBucket> buckets;
-  for (std::size_t replica = 0; replica < replicas.size(); ++replica)
-    for (std::int64_t bin = 0;
-         is_known[replica] && !is_other[replica] && bin < replicas[replica].bins(); ++bin)
-      buckets.push_back(bucket_of(batch, replicas[replica].bin(bin), scale, seconds[replica][bin]));
-  return buckets;
 }
 
 double find_scale(const std::vector<MeasuredBucket>& buckets) {
@@ -65,19 +25,6 @@ double find_scale(const std::vector<MeasuredBucket>& buckets) {
       predicted += static_cast<double>(share.time.count);
   }
   return predicted == 0 ? 0 : measured / predicted;
-}
-
-/// The slowest replica by measured ratios; its modules run one after the other.
-Nanoseconds judge(const CostCorrector& corrector, const PredictedBatch& batch,
-                  std::span<const std::int32_t> replica_of, double scale) {
-  std::vector<PredictedShare> items = batch.shares;
-  std::vector<std::int32_t> bucket_of_item;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    items[i].time = scaled(items[i].time, scale);
-    bucket_of_item.push_back(replica_of[i / batch.chains]);
-  }
-  return judge_arrangement(corrector, items, /*dimensions=*/1, bucket_of_item,
-                           std::ssize(batch.plan.microbatches));
 }
 
 Json json_of(const CostKey& key) { return {key.module, key.tp, key.size, key.longest}; }
@@ -103,68 +50,74 @@ RatioEquations equations_of(const Json& json, const std::string& where) {
 
 }  // namespace
 
-BatchCorrection::BatchCorrection(std::int64_t lag, const CorrectionOptions& options)
-    : lag_(lag), options_(options), newest_(std::make_unique<CostCorrector>(options)) {}
+BatchCorrection::BatchCorrection(std::int64_t lag, const CorrectionOptions& options,
+                                 std::span<const std::int32_t> apart)
+    : lag_(lag), options_(options), newest_(std::make_unique<CostCorrector>(options)) {
+  for (const std::int32_t chain : apart) scales_.encoders.emplace(chain, 0);
+}
 
 PredictedBatch BatchCorrection::predict(std::span<const SampleLoad> loads) {
   PredictedBatch batch{.shares = {}, .plan = {}};
   if (!loads.empty()) batch.chains = loads.front().chains.size();
   for (const SampleLoad& load : loads)
-    for (std::size_t chain = 0; chain < batch.chains; ++chain)
-      batch.shares.push_back({{.module = static_cast<std::int32_t>(chain),
-                               .size = quarter_octave(load.chains.at(chain).rows)},
-                              load.chains.at(chain).time});
+    for (std::size_t chain = 0; chain < batch.chains; ++chain) {
+      const ChainLoad& own = load.chains.at(chain);
+      batch.shares.push_back(share_of(static_cast<std::int32_t>(chain), own.rows, own.time));
+    }
   return batch;
 }
 
-std::vector<SampleLoad> BatchCorrection::correct(std::int64_t first_index,
-                                                 std::span<const SampleLoad> predicted,
-                                                 const PredictedBatch& batch) const {
-  std::vector<SampleLoad> loads(predicted.begin(), predicted.end());
-  std::shared_ptr<const Known> known;
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto later = known_.upper_bound(first_index - lag_);
-    if (later != known_.begin()) known = std::prev(later)->second;
-  }
-  if (!known || known->scale == 0) return loads;
-  const auto corrected = [&](const PredictedShare& share) {
-    return known->corrector.correct(share.key, scaled(share.time, known->scale));
-  };
-  for (std::size_t i = 0; i < loads.size(); ++i)
-    for (std::size_t chain = 0; chain < batch.chains; ++chain)
-      loads[i].chains[chain].time = corrected(batch.shares[i * batch.chains + chain]);
-  return loads;
+std::shared_ptr<const KnownCosts> BatchCorrection::known_for(std::int64_t first_index) const {
+  const std::scoped_lock lock(mutex_);
+  const auto later = known_.upper_bound(first_index - lag_);
+  return later == known_.begin() ? nullptr : std::prev(later)->second;
+}
+
+std::shared_ptr<const KnownCosts> BatchCorrection::known_now() const {
+  return scales_.backbone == 0 ? nullptr : std::make_shared<const KnownCosts>(scales_, *newest_);
 }
 
 void BatchCorrection::end_step(std::int64_t first_index, const PredictedBatch& batch,
                                std::span<const MeasuredPart> parts) {
   learn(batch, parts);
   const std::scoped_lock lock(mutex_);
-  known_.insert_or_assign(first_index, std::make_shared<const Known>(Known{scale_, *newest_}));
+  known_.insert_or_assign(first_index, known_now());
   const auto needed = known_.upper_bound(first_index - lag_);  // by the batches still to come
   if (needed != known_.begin()) known_.erase(known_.begin(), std::prev(needed));
+}
+
+std::vector<MeasuredBucket> BatchCorrection::measure(const PredictedBatch& batch,
+                                                     std::span<const MeasuredPart> parts) {
+  std::vector<MeasuredBucket> buckets;
+  const auto add = [&](std::int32_t encoder, double& scale) {
+    if (scale == 0) scale = find_scale(list_buckets(batch, parts, encoder, 1));
+    if (scale > 0)
+      std::ranges::move(list_buckets(batch, parts, encoder, scale), std::back_inserter(buckets));
+  };
+  add(/*encoder=*/-1, scales_.backbone);
+  for (std::size_t i = 0; i < batch.encoders.size(); ++i)
+    add(static_cast<std::int32_t>(i), scales_.encoders.at(batch.encoders[i].chain));
+  return buckets;
 }
 
 void BatchCorrection::learn(const PredictedBatch& batch, std::span<const MeasuredPart> parts) {
   double step = 0;
   for (const MeasuredPart& part : parts) step = std::max(step, part.step);
   std::vector<MeasuredBucket> buckets;
-  if (newest_->is_measuring()) {
-    if (scale_ == 0) scale_ = find_scale(list_buckets(batch, parts, 1));
-    if (scale_ > 0) buckets = list_buckets(batch, parts, scale_);
-  }
-  const double scale = scale_ > 0 ? scale_ : 1;
+  if (newest_->is_measuring()) buckets = measure(batch, parts);
+  const CostScales one{.backbone = 1};
+  const CostScales& scales = scales_.backbone > 0 ? scales_ : one;
   const auto at_least_one = [](Nanoseconds time) {
     return Nanoseconds{std::max<std::int64_t>(1, time.count)};
   };
-  const Nanoseconds used = judge(*newest_, batch, batch.plan.replica_of, scale);
-  newest_->end_step({.time = from_seconds(step),
-                     .predicted = at_least_one(used),
-                     .table = at_least_one(judge(CostCorrector(), batch, batch.replica_without, 1)),
-                     .buckets = buckets,
-                     .value_without = judge(*newest_, batch, batch.replica_without, scale),
-                     .value_used = used});
+  const Nanoseconds used = judge_step(*newest_, batch, Arrangement::kUsed, scales);
+  newest_->end_step(
+      {.time = from_seconds(step),
+       .predicted = at_least_one(used),
+       .table = at_least_one(judge_step(CostCorrector(), batch, Arrangement::kWithout, one)),
+       .buckets = buckets,
+       .value_without = judge_step(*newest_, batch, Arrangement::kWithout, scales),
+       .value_used = used});
 }
 
 Json BatchCorrection::save() const {
@@ -177,7 +130,10 @@ Json BatchCorrection::save() const {
     products.push_back({json_of(keys.first), json_of(keys.second), product});
   Json measured = Json::array();
   for (const auto& [key, sum] : state.equations.measured()) measured.push_back({json_of(key), sum});
-  return {{"scale", scale_},
+  Json encoder_scales = Json::array();
+  for (const auto& [chain, scale] : scales_.encoders) encoder_scales.push_back({chain, scale});
+  return {{"scale", scales_.backbone},
+          {"encoder_scales", encoder_scales},
           {"ratios", ratios},
           {"products", products},
           {"measured", measured},
@@ -194,7 +150,12 @@ Json BatchCorrection::save() const {
 
 void BatchCorrection::restore(const Json& json, const std::string& where) {
   CorrectionState state;
+  CostScales scales;
   try {
+    for (const Json& scale : json.value("encoder_scales", Json::array()))
+      scales.encoders[scale.at(0).get<std::int32_t>()] = scale.at(1).get<double>();
+    if (!std::ranges::equal(std::views::keys(scales.encoders), std::views::keys(scales_.encoders)))
+      return;
     for (const Json& ratio : json.at("ratios"))
       state.ratios[key_of(ratio.at(0))] = {.ratio = ratio.at(1), .buckets = ratio.at(2)};
     state.equations = equations_of(json, where);
@@ -203,7 +164,7 @@ void BatchCorrection::restore(const Json& json, const std::string& where) {
                  .what = "schedule: phase of the cost correction is none", .where = where,
                  .found = str(phase), .exit = ExitCode::kCheckpointRefused);
     state.phase = static_cast<CorrectionPhase>(phase);
-    scale_ = json.at("scale");
+    scales.backbone = json.at("scale");
     state.steps = json.at("steps");
     state.slowness_off = json.at("slowness_off");
     state.slowness_on = json.at("slowness_on");
@@ -216,11 +177,11 @@ void BatchCorrection::restore(const Json& json, const std::string& where) {
     TRIB_RAISE(Fault::kInput, .what = "schedule: cost correction cannot be read", .where = where,
                .found = escaped(error.what()), .exit = ExitCode::kCheckpointRefused);
   }
+  scales_ = std::move(scales);
   newest_ = std::make_unique<CostCorrector>(options_, std::move(state));
   const std::scoped_lock lock(mutex_);
   known_.clear();
-  known_.emplace(std::numeric_limits<std::int64_t>::min(),
-                 std::make_shared<const Known>(Known{scale_, *newest_}));
+  known_.emplace(std::numeric_limits<std::int64_t>::min(), known_now());
 }
 
 }  // namespace tributary::schedule

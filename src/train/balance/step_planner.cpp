@@ -1,11 +1,10 @@
 #include "train/balance/step_planner.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
-#include "core/json.h"
 #include "schedule/pack.h"
 #include "train/balance/predict_load.h"
 
@@ -60,13 +59,21 @@ StepPlanner::StepPlanner(const config::RunConfig& config, const config::ModelCon
       replicas_(mesh.data_ranks()),
       own_(mesh.data_index()),
       times_(std::move(times)) {
+  const std::vector<config::ModuleChain> chains = config::chains_of(model);
+  std::vector<std::int32_t> apart;
   for (const FeatureEdge& edge : edges) {
-    encoders_.push_back({.encoder = edge.encoder, .takes = edge.takes, .seats = edge.seats});
+    const auto chain = std::ranges::find(chains, edge.encoder, &config::ModuleChain::name);
+    encoders_.push_back({.encoder = edge.encoder,
+                         .takes = edge.takes,
+                         .seats = edge.seats,
+                         .chain = static_cast<std::int32_t>(chain - chains.begin())});
     encoders_.back().seats.capacity = batch_.capacity_patches;
+    apart.push_back(encoders_.back().chain);
   }
   const std::int64_t batches = std::max(1, config.data.prefetch_batches) + 1;
   if (batch_.correct_costs)
-    correction_ = std::make_unique<schedule::BatchCorrection>(batches * batch_.global_samples);
+    correction_ = std::make_unique<schedule::BatchCorrection>(batches * batch_.global_samples,
+                                                              schedule::CorrectionOptions{}, apart);
 }
 
 schedule::StepPlan StepPlanner::plan_by(std::span<const schedule::SampleLoad> loads) const {
@@ -81,11 +88,74 @@ schedule::StepPlan StepPlanner::plan_by(std::span<const schedule::SampleLoad> lo
 
 void StepPlanner::deal(DealtMedia& media) const {
   media.items.clear();
-  for (const auto& [encoder, takes, seats] : encoders_) {
-    media.items.push_back(schedule::list_media(media.shapes, media.microbatches, takes));
-    schedule::deal_media(seats, media_cost(model_, section_, encoder, times_.get()),
-                         media.items.back());
+  for (const EncoderSeats& encoder : encoders_) {
+    media.items.push_back(schedule::list_media(media.shapes, media.microbatches, encoder.takes));
+    schedule::deal_media(encoder.seats, cost_of(encoder, media.known.get()), media.items.back());
   }
+}
+
+schedule::MediaCost StepPlanner::cost_of(const EncoderSeats& encoder,
+                                         const schedule::KnownCosts* known) const {
+  schedule::MediaCost predicted = media_cost(model_, section_, encoder.encoder, times_.get());
+  if (known == nullptr) return predicted;
+  return [known, chain = encoder.chain, predicted = std::move(predicted)](const Grid& item) {
+    return known->correct(schedule::share_of(chain, item.patches(), {predicted(item)})).count;
+  };
+}
+
+std::vector<schedule::SampleLoad> StepPlanner::correct(std::span<const schedule::SampleLoad> loads,
+                                                       std::span<const SampleShape> shapes,
+                                                       const schedule::KnownCosts& known) const {
+  std::vector<schedule::SampleLoad> corrected(loads.begin(), loads.end());
+  for (schedule::SampleLoad& load : corrected)
+    for (std::size_t i = 0; i < load.chains.size(); ++i) {
+      schedule::ChainLoad& chain = load.chains[i];
+      chain.time =
+          known.correct(schedule::share_of(static_cast<std::int32_t>(i), chain.rows, chain.time));
+    }
+  for (const EncoderSeats& encoder : encoders_) {
+    const schedule::MediaCost cost = cost_of(encoder, &known);
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      Nanoseconds& time = corrected[i].chains[static_cast<std::size_t>(encoder.chain)].time;
+      time = {};
+      for (const Modality modality : kMediaModalities)
+        if (encoder.takes.has(modality))
+          for (const Grid& item : shapes[i].grids(modality)) time.count += cost(item);
+    }
+  }
+  return corrected;
+}
+
+std::vector<schedule::EncoderBatch> StepPlanner::list_encoded(
+    const DealtMedia& used, const schedule::StepPlan& without) const {
+  DealtMedia otherwise = used;
+  if (used.known) {
+    otherwise.known = nullptr;
+    otherwise.replica_of = without.replica_of;
+    otherwise.microbatches = without.microbatches;
+    deal(otherwise);
+  }
+  std::vector<schedule::EncoderBatch> batches;
+  for (std::size_t i = 0; i < encoders_.size(); ++i) {
+    const EncoderSeats& encoder = encoders_[i];
+    const schedule::MediaCost cost = cost_of(encoder, nullptr);
+    const auto list = [&](const DealtItems& items) {
+      std::vector<schedule::EncodedShare> shares;
+      for (const schedule::MediaRound& round : items[i])
+        for (const schedule::MediaItem& item : round)
+          shares.push_back(
+              {.share = schedule::share_of(encoder.chain, item.grid.patches(), {cost(item.grid)}),
+               .seat = item.seat,
+               .pass = item.pass});
+      return shares;
+    };
+    batches.push_back({.chain = encoder.chain,
+                       .seats = encoder.seats.replicas * encoder.seats.seats,
+                       .is_colocated = encoder.seats.passes > 0,
+                       .used = list(used.items),
+                       .without = list(otherwise.items)});
+  }
+  return batches;
 }
 
 void StepPlanner::change(const std::map<std::int32_t, SampleShape>& changes,
@@ -114,26 +184,25 @@ StepPlanner::Dealt StepPlanner::plan(std::int64_t first_index,
   std::vector<schedule::SampleLoad> loads;
   for (const SampleShape& shape : shapes)
     loads.push_back(predict_load(model_, section_, shape, times_.get()));
-  std::optional<schedule::PredictedBatch> predicted;
-  if (correction_) {
-    predicted = schedule::BatchCorrection::predict(loads);
-    predicted->replica_without = plan_by(loads).replica_of;
-    loads = correction_->correct(first_index, loads, *predicted);
-  }
-  schedule::StepPlan plan = plan_by(loads);
+  const auto known = correction_ ? correction_->known_for(first_index) : nullptr;
+  const schedule::StepPlan without = plan_by(loads);
+  schedule::StepPlan plan = known ? plan_by(correct(loads, shapes, *known)) : without;
   PlannedStep own = part_of(plan, own_, shapes);
   Dealt dealt{.replica_of = plan.replica_of, .media = {}};
   if (!encoders_.empty()) {
     own.media = DealtMedia{.shapes = {shapes.begin(), shapes.end()},
                            .replica_of = plan.replica_of,
                            .microbatches = plan.microbatches,
-                           .items = {}};
+                           .items = {},
+                           .known = known};
     deal(*own.media);
     dealt.media = own.media->items;
   }
-  if (predicted) {
-    predicted->plan = std::move(plan);
-    own.predicted = std::move(predicted);
+  if (correction_) {
+    own.predicted = schedule::BatchCorrection::predict(loads);
+    own.predicted->plan = std::move(plan);
+    own.predicted->replica_without = without.replica_of;
+    if (own.media) own.predicted->encoders = list_encoded(*own.media, without);
   }
   const std::scoped_lock lock(mutex_);
   planned_.insert_or_assign(first_index, std::move(own));
@@ -148,26 +217,6 @@ PlannedStep StepPlanner::take(std::int64_t first_index) {
   PlannedStep step = std::move(found->second);
   planned_.erase(planned_.begin(), std::next(found));
   return step;
-}
-
-std::vector<schedule::MeasuredPart> gather_parts(const schedule::MeasuredPart& own,
-                                                 const mesh::Mesh& mesh) {
-  Json part = nullptr;
-  if (mesh.leads_stage())
-    part = {{"replica", own.replica},
-            {"microbatches", own.microbatches},
-            {"as_planned", own.as_planned},
-            {"step", own.step}};
-  std::vector<schedule::MeasuredPart> parts;
-  for (const std::string& text : mesh.world().gather_text(part.dump())) {
-    const Json gathered = parse_json(text, "times of a rank");
-    if (gathered.is_null()) continue;
-    parts.push_back({.replica = gathered.at("replica").get<std::int64_t>(),
-                     .microbatches = gathered.at("microbatches").get<std::vector<double>>(),
-                     .as_planned = gathered.at("as_planned").get<bool>(),
-                     .step = gathered.at("step").get<double>()});
-  }
-  return parts;
 }
 
 }  // namespace tributary::train

@@ -29,6 +29,7 @@ struct DealtMedia {
   std::vector<std::int32_t> replica_of;            // [samples]
   std::vector<schedule::PackedBins> microbatches;  // [replicas] bins of samples of the batch
   DealtItems items;
+  std::shared_ptr<const schedule::KnownCosts> known = {};  // by which they are; null: uncorrected
 };
 
 /// A global batch as it was planned, and the part that this rank's replica trains on.
@@ -79,9 +80,19 @@ class StepPlanner {
     std::string encoder;
     ModalitySet takes;
     schedule::MediaSeats seats;
+    std::int32_t chain = 0;  // of the model
   };
 
   void deal(DealtMedia& media) const;
+  [[nodiscard]] schedule::MediaCost cost_of(const EncoderSeats& encoder,
+                                            const schedule::KnownCosts* known) const;
+  /// The loads to plan by.
+  [[nodiscard]] std::vector<schedule::SampleLoad> correct(
+      std::span<const schedule::SampleLoad> loads, std::span<const SampleShape> shapes,
+      const schedule::KnownCosts& known) const;
+  /// What the correction learns of encoders from a batch, and from how it would be dealt otherwise.
+  [[nodiscard]] std::vector<schedule::EncoderBatch> list_encoded(
+      const DealtMedia& used, const schedule::StepPlan& without) const;
   [[nodiscard]] schedule::StepPlan plan_by(std::span<const schedule::SampleLoad> loads) const;
 
   config::BatchSection batch_;
@@ -96,12 +107,5 @@ class StepPlanner {
   std::mutex mutex_;  // guards planned_
   std::map<std::int64_t, PlannedStep> planned_;
 };
-
-/// Gathers what all stages of all replicas measured in a step, the same on every rank. The first
-/// rank of a stage speaks for it.
-///
-/// collective: over all ranks
-[[nodiscard]] std::vector<schedule::MeasuredPart> gather_parts(const schedule::MeasuredPart& own,
-                                                               const mesh::Mesh& mesh);
 
 }  // namespace tributary::train

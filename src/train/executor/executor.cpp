@@ -232,7 +232,7 @@ void Executor::forward(Place place) {
   Pass pass;
   const std::size_t reached = clock_.mark();
   if (here_->has_input(stage)) pass.input = take_input(place);
-  const MarkedPass begin = begin_pass(reached);
+  const MarkedPass begin = begin_pass(reached, place);
   if (here_->layout->chain) here_->layout->chain->begin_pass(stage);
   pass.output = run_stage(place, pass.input);
   if (!here_->is_last(stage) || !here_->is_backbone)
@@ -245,10 +245,11 @@ void Executor::forward(Place place) {
   seen_.seconds.forward += watch_.lap();
 }
 
-Executor::MarkedPass Executor::begin_pass(std::size_t reached) {
+Executor::MarkedPass Executor::begin_pass(std::size_t reached, Place place) {
   return {.action = action_,
           .reached = reached,
           .start = clock_.mark(),
+          .number = place.microbatch,
           .waited = here_->layout->mesh->all_ranks().traffic().waited};
 }
 
@@ -267,10 +268,10 @@ void Executor::count(const MarkedPass& marked, const std::vector<double>& times)
                                                               .waited = marked.waited});
   const double busy = pass.end - pass.start;
   seen_.busy += busy;
-  if (run_.runs_backbone() && pass.lane != run_.backbone) return;
-  const auto place = static_cast<std::size_t>(pass.action.microbatch);
-  if (seen_.microbatches.size() <= place) seen_.microbatches.resize(place + 1);
-  seen_.microbatches[place] += busy - pass.waited;
+  const auto number = static_cast<std::size_t>(marked.number);
+  std::vector<double>& of_lane = seen_.of_lanes[pass.lane];
+  if (of_lane.size() <= number) of_lane.resize(number + 1);
+  of_lane[number] += busy - pass.waited;
 }
 
 at::Tensor Executor::take_output_gradient(Place place) {
@@ -287,7 +288,7 @@ void Executor::backward(Place place, bool puts_weights_off) {
   if (options_.on_section) options_.on_section(mesh::Section::kBackward);
   const std::size_t reached = clock_.mark();
   const at::Tensor gradient = take_output_gradient(place);
-  const MarkedPass begin = begin_pass(reached);
+  const MarkedPass begin = begin_pass(reached, place);
   Pass& pass = passes_.at(place);
   if (pass.output.requires_grad()) {
     std::optional<parallel::PutOff> put_off;
@@ -308,7 +309,7 @@ void Executor::backward(Place place, bool puts_weights_off) {
 }
 
 void Executor::backward_weights(Place place) {
-  const MarkedPass begin = begin_pass(clock_.mark());
+  const MarkedPass begin = begin_pass(clock_.mark(), place);
   passes_.at(place).weights.run();
   passes_.erase(place);
   --kept_;

@@ -53,14 +53,15 @@ struct PassTimes {
 
 /// What one rank saw of a step.
 struct Execution {
-  PhaseSeconds seconds;              // data (collating), forward, backward
-  double busy = 0;                   // [s] passes, without what they waited for
-  std::vector<double> microbatches;  // [s] passes of each, without waits inside them either
-  std::vector<PassTimes> passes;     // in their order
-  double began = 0;                  // as PassTimes
-  double reduced = 0;                // likewise: when finish() was called
-  double wall = 0;                   // [s] from the first action to the last
-  int in_flight = 0;                 // max chunk activations kept at once
+  PhaseSeconds seconds;           // data (collating), forward, backward
+  double busy = 0;                // [s] passes, without what they waited for
+  std::vector<PassTimes> passes;  // in their order
+  double began = 0;               // as PassTimes
+  double reduced = 0;             // likewise: when finish() was called
+  double wall = 0;                // [s] from the first action to the last
+  int in_flight = 0;              // max chunk activations kept at once
+  /// [s] Of each pass of a lane, without waits inside it.
+  std::map<int, std::vector<double>> of_lanes;
 };
 
 /// Runs the action lists of one rank: forwards and backwards of its virtual stages, what passes
@@ -132,9 +133,10 @@ class Executor {
     std::size_t reached = 0;  // marks
     std::size_t start = 0;
     std::size_t end = 0;
+    int number = 0;     // of the pass: a microbatch, or several of a colocated module
     double waited = 0;  // for collectives: until the pass began, then within it
   };
-  [[nodiscard]] MarkedPass begin_pass(std::size_t reached);
+  [[nodiscard]] MarkedPass begin_pass(std::size_t reached, Place place);
   void end_pass(MarkedPass pass);
   void count(const MarkedPass& pass, const std::vector<double>& times);
   /// Phases by the stream: where it did not compute before a pass, it waited for the pass's data.

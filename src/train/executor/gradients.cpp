@@ -252,7 +252,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   result.reduced = execution.reduced;
   result.seconds = execution.seconds;
   loss.put_into(result);
-  result.microbatches = execution.microbatches;
+  result.of_lanes = std::move(execution.of_lanes);
   result.began = execution.began;
   result.busy = execution.busy;
   result.wall = execution.wall;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,11 +32,12 @@ struct BatchResult {
   PipelineUse pipeline;               // of all ranks
   double busy = 0;                    // [s] of passes, of all ranks
   double wall = 0;                    // [s] from the first action to the last, the longest
-  std::vector<double> microbatches;   // [s] of each on this rank, without waiting
   std::vector<PassTimes> passes;      // of this rank
   double began = 0;                   // [s] of now_seconds(): all ranks knew the step
   double reduced = 0;                 // likewise: this rank's gradients were complete
   std::int64_t attention_rows = 0;    // of the backbone's attention, padding included
+  /// [s] Of each pass of a lane of this rank, without waits inside it.
+  std::map<int, std::vector<double>> of_lanes;
 };
 
 /// What is compared in a step on pairs of answers.

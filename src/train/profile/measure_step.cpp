@@ -67,7 +67,9 @@ StepParts take_step(Session& session, bool counts_cpu) {
   sums.share(session.mesh->world());
   (void)apply_update(*session.model, *session.optimizer, config, batch.loss, sum_squared);
   StepParts parts{.optimizer = clock.lap(), .whole = clock.whole()};
-  const double passes = std::accumulate(batch.microbatches.begin(), batch.microbatches.end(), 0.0);
+  double passes = 0;
+  for (const auto& [lane, seconds] : batch.of_lanes)
+    passes = std::accumulate(seconds.begin(), seconds.end(), passes);
   // Where ranks share cores, the clock only knows the sum of passes and collating.
   const double collating = batch.seconds.data / (passes + batch.seconds.data);
   parts.microbatch = counts_cpu ? accumulated * collating : batch.seconds.data;

@@ -52,8 +52,8 @@ MeasuredPart measure(const Batch& batch, double slow, double noise = 0, std::uin
       time += slow * static_cast<double>(load.chains[0].time.count) +
               static_cast<double>(load.chains[1].time.count);
     }
-    part.microbatches.push_back(1e-7 * time * (1 + noise * random.normal()));
-    part.step += part.microbatches.back();
+    part.passes.push_back(1e-7 * time * (1 + noise * random.normal()));
+    part.step += part.passes.back();
   }
   return part;
 }
@@ -70,12 +70,12 @@ void run_steps(BatchCorrection& correction, std::int64_t from, std::int64_t to, 
 double learned(const BatchCorrection& correction, std::int64_t step) {
   const Batch batch = make_batch(step);
   double vision = 0, backbone = 0, vision_before = 0, backbone_before = 0;
-  const auto loads = correction.correct(step * kSamples, batch.loads, batch.predicted);
-  for (std::size_t i = 0; i < loads.size(); ++i) {
-    vision += static_cast<double>(loads[i].chains[0].time.count);
-    backbone += static_cast<double>(loads[i].chains[1].time.count);
-    vision_before += static_cast<double>(batch.loads[i].chains[0].time.count);
-    backbone_before += static_cast<double>(batch.loads[i].chains[1].time.count);
+  const auto known = correction.known_for(step * kSamples);
+  for (const PredictedShare& share : batch.predicted.shares) {
+    const Nanoseconds corrected = known ? known->correct(share) : share.time;
+    (share.key.module == 0 ? vision : backbone) += static_cast<double>(corrected.count);
+    (share.key.module == 0 ? vision_before : backbone_before) +=
+        static_cast<double>(share.time.count);
   }
   return vision / backbone * backbone_before / vision_before;
 }
