@@ -62,16 +62,16 @@ MemoryPlace place_of(const MemoryNeed& need, const DryRun& job, const config::Ru
           .name = "--memory"};
 }
 
-void print_records(const config::RunConfig& config, const config::ModelConfig& model,
-                   std::ostream& out) {
+std::optional<DataSize> print_records(const config::RunConfig& config,
+                                      const config::ModelConfig& model, std::ostream& out) {
   const std::string file = config.model.path + "/tokenizer.json";
   if (!std::filesystem::exists(file)) {
     out << "data       not read: " << file << " is not there\n";
-    return;
+    return std::nullopt;
   }
   const data::Tokenizer tokenizer = data::Tokenizer::load(file);
   const auto encoder = data::make_encoder(config, model, tokenizer, resize_picture, frame_samples);
-  const data::Loader loader(
+  data::Loader loader(
       {.data = config.data, .batch_samples = config.batch.global_samples, .quarantine_path = {}},
       *encoder);
   const data::HeldOut held_out(config.data, *encoder);
@@ -80,24 +80,26 @@ void print_records(const config::RunConfig& config, const config::ModelConfig& m
     held += held_out.size(static_cast<int>(i));
   config::RunConfig counted = config;
   if (config.run.epochs > 0) counted.run.steps = steps_of_epochs(config, loader.records());
-  print_data(out, counted, loader.records(), held);
+  const DataSize size = size_data(counted, loader.records(), held, loader.look());
+  print_data(out, counted, size);
+  return size;
 }
 
 }  // namespace
 
-MemoryNeed look_at_run(const TrainRequest& request, const DryRun& job, std::ostream& out) {
+ImaginedRun look_at_run(const TrainRequest& request, const DryRun& job, std::ostream& out) {
   const config::ModelConfig model = config::read_model_config(request.config.model.path);
   const Counted most = count_most(request, model, job.ranks);
   const MemoryPlace place = place_of(most.need, job, request.config);
   print_start(out, request.config, most.ranks, most.need, place);
-  print_records(request.config, model, out);
+  const std::optional<DataSize> data = print_records(request.config, model, out);
   if (ranks_to_count(most.ranks.plan).size() > 1)
     out << "rank       " << most.ranks.launch.rank << " needs the most memory of all\n";
   out << "dry run: nothing was started" << std::endl;
   require_memory(most.need, place);
   if (const std::string shortage = describe_shortage(most.need, place); !shortage.empty())
     log_warning(shortage);
-  return most.need;
+  return {.need = most.need, .data = data};
 }
 
 }  // namespace tributary::train

@@ -151,11 +151,12 @@ void print_variables(std::ostream& out) {
 }
 
 /// Says what the run will leave out, and which values of its configuration it never reaches.
-void print_notes(std::ostream& out, const Session& session) {
+void print_notes(std::ostream& out, const Session& session,
+                 const std::vector<std::string>& findings) {
   for (const std::string& idle : config::list_idle_values(session.config)) log_warning(idle);
   const std::string other_template = data::describe_other_template(session.config.model.path);
   if (!other_template.empty()) out << other_template << "\n";
-  for (const std::string& finding : session.loader->look()) out << finding << "\n";
+  for (const std::string& finding : findings) out << finding << "\n";
   out << std::flush;
 }
 
@@ -329,9 +330,12 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
       print_changes(out, *facts, config);
     }
     print_variables(out);
-    print_data(out, session.config, session.loader->records(), count_held_out(session));
+    data::DataLook look;
+    if (leads) look = session.loader->look();
+    print_data(out, session.config,
+               size_data(session.config, session.loader->records(), count_held_out(session), look));
     out << "ready after " << describe_seconds(start.seconds()) << std::endl;
-    if (leads) print_notes(out, session);
+    if (leads) print_notes(out, session, look.findings);
 
     Loop loop(session, run, checkpoints, files, state, peak_flops, out);
     const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds));

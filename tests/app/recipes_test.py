@@ -35,11 +35,11 @@ class Recipes(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def look(self, recipe, *words, code=0):
+    def look(self, recipe, *words, path=None, code=0):
         """Runs `tributary train` in the project's folder with data of its own."""
         done = subprocess.run(
             [self.program, "train", str(recipe), *map(str, words),
-             f"data.sources.0.path={self.data}", f"run.dir={self.folder.name}/run"],
+             f"data.sources.0.path={path or self.data}", f"run.dir={self.folder.name}/run"],
             cwd=ROOT, text=True, capture_output=True, timeout=120)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stdout if code == 0 else done.stderr
@@ -63,6 +63,20 @@ class Recipes(unittest.TestCase):
             said = self.look(recipe, f"model.path=configs/models/{preset}", "model.weights=random",
                              "model.freeze=[]", "model.recompute=[]", "--dry-run")
             self.assertIn(f"{parameters:,} parameters", said, preset)
+
+    def test_says_how_much_data_there_is(self):
+        chat = json.loads(self.data.read_text())
+        long = {"messages": [chat["messages"][0], {"role": "assistant", "content": "so " * 3000}]}
+        data = pathlib.Path(self.folder.name) / "many.jsonl"
+        data.write_text("".join(json.dumps(long if i % 4 < 2 else chat) + "\n" for i in range(128)))
+        said = self.look("configs/own_data.yaml", "model.path=configs/demo_model", "--dry-run", "--json",
+                         "data.held_out_fraction=0", "data.sources.0.images=.", path=data)
+        (run,) = json.loads(said)["dry_run"]
+        tokens = run["data"].pop("estimated_tokens")
+        self.assertEqual(run["data"], {"records": 128, "held_out_records": 0, "steps": 200,
+                                       "estimated_dropped_records": 64, "steps_of_epoch": 16})
+        self.assertGreater(tokens, 64 * 2)  # a question and an answer of a letter each
+        self.assertEqual(tokens % 64, 0)
 
     def test_says_what_recompute_saves(self):
         recipe = ROOT / "configs/recipes/qwen2_5_vl_7b-8x80g.yaml"

@@ -97,11 +97,25 @@ TEST_F(TooLongTest, AreNamedBeforeTheFirstStepWithKeysThatNothingReads) {
   for (int i = 0; i < 10; ++i) text += R"({"id":1,)" + line_of(str("s", i)).substr(1);
   folder_.write("small.jsonl", text);
   Loader loader(options(), encoder_);
-  EXPECT_THAT(loader.look(),
+  EXPECT_THAT(loader.look().findings,
               ElementsAre("source small: keys that nothing reads: id in 10 of 10 records looked at",
                           AllOf(HasSubstr("source large: samples that are too long are left out, "),
                                 HasSubstr(" of 64 records looked at: "),
                                 HasSubstr("large.jsonl:1 with 9 tokens, limit 8"))));
+}
+
+TEST_F(TooLongTest, AreEstimatedWithTheTokensOfTheOthers) {
+  std::string text;
+  for (int i = 0; i < 128; ++i) text += line_of(i % 4 < 2 ? "long" : "four");
+  folder_.write("small.jsonl", text);
+  folder_.write("large.jsonl", line_of("three") + line_of("bad") + line_of("long") + "{broken\n");
+  LoaderOptions chosen = options();
+  chosen.batch_samples = 1;
+  const DataLook all = Loader(chosen, encoder_).look();
+  EXPECT_EQ(all.dropped, 64 + 3) << "every second of 128 records is looked at";
+  EXPECT_EQ(all.tokens, 64 * 4 + 5);
+  chosen.data.sources[0].weight = 0;
+  EXPECT_EQ(Loader(chosen, encoder_).look().dropped, 3) << "a source without weight is not read";
 }
 
 }  // namespace

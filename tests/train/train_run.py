@@ -60,9 +60,9 @@ class TrainRun(run_case.BesideStraightRun):
         for words in ("parameters, all trained: vision ", "memory     parameters ", " = ",
                       " of activations for a full microbatch; there are ", "device     cpu, 1 thread, ",
                       f"directory  {self.straight}",
-                      "data       96 training records, 12 held out; 16 steps an epoch, 12 steps are "
-                      "0.8 epochs"):
+                      "data       96 training records, 12 held out, about 0 dropped; about "):
             self.assertIn(words, text)
+        self.assertRegex(text, r"about [\d,]+ tokens and 16 steps an epoch; 12 steps are 0\.8 epochs")
         self.assertLess(text.index("directory "), text.index("ready after"))
 
     def test_validation_and_predictions_agree_with_the_summary(self):

@@ -43,6 +43,15 @@ Json describe_run(const std::string& directory) {
   return run;
 }
 
+Json describe_data(const ImaginedData& data) {
+  return {{"records", data.records},
+          {"held_out_records", data.held_out},
+          {"estimated_dropped_records", data.estimated_dropped},
+          {"estimated_tokens", data.estimated_tokens},
+          {"steps_of_epoch", data.steps_of_epoch},
+          {"steps", data.steps}};
+}
+
 Json describe_imagined(const RankOutcome& outcome) {
   Json stages = Json::array();
   for (const ImaginedRun& run : outcome.imagined)
@@ -50,7 +59,8 @@ Json describe_imagined(const RankOutcome& outcome) {
                       {"trained_parameters", run.trained},
                       {"kept_bytes", run.kept.count},
                       {"kept_on_host_bytes", run.kept_on_host.count},
-                      {"activation_bytes", run.activations.count}});
+                      {"activation_bytes", run.activations.count},
+                      {"data", run.data ? describe_data(*run.data) : Json()}});
   return {{"dry_run", std::move(stages)}};
 }
 

@@ -136,6 +136,22 @@ bool lacks_tokenizer(const config::RunConfig& config, const TrainOptions& option
   return options.dry_run && !std::filesystem::exists(config.model.path + "/tokenizer.json");
 }
 
+ImaginedRun describe(const train::ImaginedRun& run) {
+  ImaginedRun described{.parameters = run.need.count_parameters(),
+                        .trained = run.need.count_trained(),
+                        .kept = run.need.total(),
+                        .kept_on_host = run.need.on_host,
+                        .activations = run.need.activations};
+  if (run.data)
+    described.data = {.records = run.data->records,
+                      .held_out = run.data->held_out,
+                      .estimated_dropped = run.data->estimated_dropped,
+                      .estimated_tokens = run.data->estimated_tokens,
+                      .steps_of_epoch = run.data->steps_of_epoch,
+                      .steps = run.data->steps};
+  return described;
+}
+
 }  // namespace
 
 RankOutcome run_train(const TrainOptions& options) {
@@ -150,14 +166,8 @@ RankOutcome run_train(const TrainOptions& options) {
   }
   if (options.dry_run) {
     RankOutcome outcome;
-    for (const train::TrainRequest& stage : stages) {
-      const train::MemoryNeed need = train::look_at_run(stage, job_of(options), std::cout);
-      outcome.imagined.push_back({.parameters = need.count_parameters(),
-                                  .trained = need.count_trained(),
-                                  .kept = need.total(),
-                                  .kept_on_host = need.on_host,
-                                  .activations = need.activations});
-    }
+    for (const train::TrainRequest& stage : stages)
+      outcome.imagined.push_back(describe(train::look_at_run(stage, job_of(options), std::cout)));
     return outcome;
   }
   const train::TrainEnd end = train::train(stages, std::cout);

@@ -38,9 +38,7 @@ class Loader::Impl {
   std::int64_t left_out() const {
     return std::accumulate(left_out_.begin(), left_out_.end(), std::int64_t{0});
   }
-  std::vector<std::string> look() {
-    return look_at_sources(options_.data, sources_, encoder_, unread_keys_);
-  }
+  DataLook look() { return look_at_sources(options_.data, sources_, encoder_, unread_keys_); }
 
  private:
   void start_workers();
@@ -380,6 +378,6 @@ void Loader::restore(const LoaderState& state, std::span<const std::string> acce
 }
 std::int64_t Loader::records() const { return impl_->records(); }
 std::int64_t Loader::left_out() const { return impl_->left_out(); }
-std::vector<std::string> Loader::look() { return impl_->look(); }
+DataLook Loader::look() { return impl_->look(); }
 
 }  // namespace tributary::data

@@ -47,6 +47,17 @@ struct DealSeconds {
   double waited = 0;      // by the caller of next_batch, where dealing was not ahead enough
 };
 
+/// How many records of a source look() reads.
+inline constexpr std::int64_t kLookedAt = 64;
+
+/// What a few records of each source say of all its training records. Counts are estimates where a
+/// source has more than kLookedAt of them.
+struct DataLook {
+  std::int64_t tokens = 0;                 // of one pass over the records that are not dropped
+  std::int64_t dropped = 0;                // records that are too long, or bad by text and headers
+  std::vector<std::string> findings = {};  // a sentence for each thing that a run leaves out
+};
+
 struct LoaderOptions {
   config::DataSection data;
   std::uint64_t seed = 0;
@@ -122,10 +133,10 @@ class Loader {
   /// The number of records of this part that were left out as too long so far, each counted once.
   [[nodiscard]] std::int64_t left_out() const;
 
-  /// Looks at a few records of each source for data that the run leaves out; a sentence for each.
+  /// Looks at kLookedAt records of each source, spread over it.
   ///
   /// errors: Fault::kInput with ExitCode::kDataLimit when a small source has only too long records
-  [[nodiscard]] std::vector<std::string> look();
+  [[nodiscard]] DataLook look();
 
  private:
   class Impl;

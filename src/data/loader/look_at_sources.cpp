@@ -1,6 +1,7 @@
 #include "data/loader/look_at_sources.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <map>
 #include <thread>
@@ -10,16 +11,17 @@
 namespace tributary::data {
 namespace {
 
-constexpr std::int64_t kLookedAt = 64;
 constexpr std::size_t kMaxNamed = 10;
 constexpr const char* kFix =
     "raise batch.capacity_tokens or data.max_tokens, or lower data.max_pixels";
 
-/// Says why a record is too long; null when it is not, or cannot be read.
-std::optional<std::string> why_too_long(const Result<Record>& record,
-                                        const SampleEncoder& encoder) {
-  if (!record) return std::nullopt;
-  const Result<SampleShape> shape = encoder.describe(record.value());
+Result<SampleShape> describe(const Result<Record>& record, const SampleEncoder& encoder) {
+  if (!record) return record.refusal();
+  return encoder.describe(record.value());
+}
+
+/// Says why a record is too long; null when it is not, or is bad.
+std::optional<std::string> why_too_long(const Result<SampleShape>& shape) {
   if (shape || shape.refusal().code != kTooLong) return std::nullopt;
   return shape.refusal().reason;
 }
@@ -36,15 +38,20 @@ std::string list_keys(const std::map<std::string, std::int64_t>& keys) {
 
 void look_at_source(const config::SourceSection& source, config::TooLong too_long_rule,
                     const SourceFiles& files, const SampleEncoder& encoder,
-                    std::map<std::string, std::int64_t>& keys, std::vector<std::string>& findings) {
+                    std::map<std::string, std::int64_t>& keys, DataLook& look) {
   const std::int64_t looked_at = std::min(kLookedAt, files.train_size());
+  std::int64_t tokens = 0;
+  std::int64_t dropped = 0;
   std::int64_t too_long = 0;
   std::string example;
   for (std::int64_t i = 0; i < looked_at; ++i) {
     const Result<Record> record = files.read_train(i * files.train_size() / looked_at);
     if (record)
       for (const std::string& key : record.value().unread_keys) ++keys[key];
-    const auto reason = why_too_long(record, encoder);
+    const Result<SampleShape> shape = describe(record, encoder);
+    if (shape) tokens += shape.value().tokens.count;
+    dropped += shape ? 0 : 1;
+    const auto reason = why_too_long(shape);
     if (!reason) continue;
     if (too_long++ == 0) example = str(record.value().key, " with ", *reason);
   }
@@ -53,13 +60,17 @@ void look_at_source(const config::SourceSection& source, config::TooLong too_lon
                .where = files.file().path(),
                .found = str("all ", too_long, " are too long: ", example),
                .fix = str(kFix, ", or leave the source out"), .exit = ExitCode::kDataLimit);
+  const double scale = static_cast<double>(files.train_size()) / static_cast<double>(looked_at);
+  look.tokens += std::llround(scale * static_cast<double>(tokens));
+  look.dropped += std::llround(scale * static_cast<double>(dropped));
   const std::string of_records = str(" of ", looked_at, " records looked at");
   if (too_long > 0)
-    findings.push_back(str("source ", source.name, ": samples that are too long are left out, ",
-                           too_long, of_records, ": ", example, " (data.too_long: ",
-                           too_long_rule == config::TooLong::kTruncate ? "truncate)" : "drop)"));
+    look.findings.push_back(str(
+        "source ", source.name, ": samples that are too long are left out, ", too_long, of_records,
+        ": ", example,
+        " (data.too_long: ", too_long_rule == config::TooLong::kTruncate ? "truncate)" : "drop)"));
   if (!keys.empty())
-    findings.push_back(
+    look.findings.push_back(
         str("source ", source.name, ": keys that nothing reads: ", list_keys(keys), of_records));
 }
 
@@ -69,7 +80,7 @@ std::vector<std::string> list_too_long(const SourceFiles& files, const SampleEnc
   std::vector<std::string> found;
   for (std::int64_t item = first; item < files.train_size(); item += stride) {
     const Result<Record> record = files.read_train(item);
-    if (const auto reason = why_too_long(record, encoder))
+    if (const auto reason = why_too_long(describe(record, encoder)))
       found.push_back(str(record.value().key, ": ", *reason));
   }
   return found;
@@ -106,18 +117,17 @@ bool is_before(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::vector<std::string> look_at_sources(const config::DataSection& data,
-                                         const std::vector<std::unique_ptr<SourceFiles>>& sources,
-                                         const SampleEncoder& encoder,
-                                         std::set<std::string>& unread_keys) {
-  std::vector<std::string> findings;
+DataLook look_at_sources(const config::DataSection& data,
+                         const std::vector<std::unique_ptr<SourceFiles>>& sources,
+                         const SampleEncoder& encoder, std::set<std::string>& unread_keys) {
+  DataLook look;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (data.sources[i].weight == 0) continue;
     std::map<std::string, std::int64_t> keys;
-    look_at_source(data.sources[i], data.too_long, *sources[i], encoder, keys, findings);
+    look_at_source(data.sources[i], data.too_long, *sources[i], encoder, keys, look);
     for (const auto& [key, records] : keys) unread_keys.insert(data.sources[i].name + " " + key);
   }
-  return findings;
+  return look;
 }
 
 void refuse_too_long(const config::DataSection& data,

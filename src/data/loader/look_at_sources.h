@@ -11,16 +11,17 @@
 
 namespace tributary::data {
 
-/// Looks at 64 training records of each source, spread over its file, for data that a run leaves
-/// out: samples that are too long, and keys that nothing reads. Returns a sentence for each
-/// finding, and adds the keys to `unread_keys`, as `<source> <key>`.
+/// Looks at kLookedAt training records of each source, spread over its file, and estimates from
+/// them what the run trains on and leaves out. Adds the keys that nothing reads to
+/// `unread_keys`, each as `<source> <key>`.
 ///
-/// errors: Fault::kInput with ExitCode::kDataLimit when a source has at most 64 records and all are
-///         too long
+/// errors: Fault::kInput with ExitCode::kDataLimit when a source has no more than kLookedAt
+///         records, which are all too long
 /// cost:   tokenises the records and reads their image headers, in the calling thread
-[[nodiscard]] std::vector<std::string> look_at_sources(
-    const config::DataSection& data, const std::vector<std::unique_ptr<SourceFiles>>& sources,
-    const SampleEncoder& encoder, std::set<std::string>& unread_keys);
+[[nodiscard]] DataLook look_at_sources(const config::DataSection& data,
+                                       const std::vector<std::unique_ptr<SourceFiles>>& sources,
+                                       const SampleEncoder& encoder,
+                                       std::set<std::string>& unread_keys);
 
 /// Refuses sources with a training sample that is too long, for `data.too_long: refuse`.
 ///

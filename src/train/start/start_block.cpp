@@ -86,19 +86,31 @@ void print_start(std::ostream& out, const config::RunConfig& config, const Ranks
   print_line(out, "directory", config::run_directory(config));
 }
 
-void print_data(std::ostream& out, const config::RunConfig& config, std::int64_t records,
-                std::int64_t held_out) {
+DataSize size_data(const config::RunConfig& config, std::int64_t records, std::int64_t held_out,
+                   const data::DataLook& look) {
   const std::int64_t samples = config.batch.global_samples;
-  const double epochs =
-      static_cast<double>(config.run.steps * samples) / static_cast<double>(records);
+  return {.records = records,
+          .held_out = held_out,
+          .estimated_dropped = look.dropped,
+          .estimated_tokens = look.tokens,
+          .steps_of_epoch = (records + samples - 1) / samples,
+          .steps = config.run.steps};
+}
+
+void print_data(std::ostream& out, const config::RunConfig& config, const DataSize& size) {
+  const double epochs = static_cast<double>(size.steps * config.batch.global_samples) /
+                        static_cast<double>(size.records);
   std::array<char, 32> shown{};
   std::snprintf(shown.data(), shown.size(), epochs < 10 ? "%.1f" : "%.0f", epochs);
   print_line(out, "data",
-             str(describe_count(records),
+             str(describe_count(size.records),
                  config.objective.compares_pairs() ? " training pairs, " : " training records, ",
-                 describe_count(held_out), " held out; ",
-                 describe_count((records + samples - 1) / samples), " steps an epoch, ",
-                 describe_count(config.run.steps), " steps are ", shown.data(), " epochs"));
+                 describe_count(size.held_out), " held out, about ",
+                 describe_count(size.estimated_dropped), " dropped; about ",
+                 describe_count(size.estimated_tokens), " tokens and ",
+                 describe_count(size.steps_of_epoch), " steps an epoch; ",
+                 describe_count(size.steps), " steps are ", shown.data(), " epochs (about: by ",
+                 data::kLookedAt, " records of each source)"));
 }
 
 std::string describe_shortage(const MemoryNeed& need, const MemoryPlace& place) {
