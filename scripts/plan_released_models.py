@@ -13,8 +13,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CLUSTER = ROOT / "configs/clusters/h100_8.yaml"
-MODELS = {"Qwen2.5-VL-7B": "qwen2_5_vl_7b", "Qwen3-VL-30B-A3B": "qwen3_vl_30b_a3b",
-          "Qwen3-30B-A3B": "qwen3_30b_a3b", "Qwen2.5-Omni-7B": "qwen2_5_omni_7b"}
+MODELS = {"Qwen2.5-VL-7B": "models/qwen2_5_vl_7b", "Qwen3-VL-30B-A3B": "qwen3_vl_30b_a3b",
+          "Qwen3-30B-A3B": "qwen3_30b_a3b", "Qwen2.5-Omni-7B": "models/qwen2_5_omni_7b"}
 DEVICES = (16, 64, 1024)
 BATCHES = 8
 NEAR = 0.02  # tolerance when only the first batches were simulated and the others scaled

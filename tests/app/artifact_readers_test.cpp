@@ -108,7 +108,7 @@ std::vector<Artifact> artifacts() {
       {"module graph", parsed(kGraph), [](Text text) { read_as(text, read_model); }},
       {"model", document(kConfigs / "demo_model/config.json"),
        [](Text text) { read_as(text, read_model); }},
-      {"model of sound", document(kConfigs / "qwen2_5_omni_7b/config.json"),
+      {"model of sound", document(kConfigs / "models/qwen2_5_omni_7b/config.json"),
        [](Text text) { read_as(text, read_model); }},
       {"shape histogram", parsed(kHistogram),
        [](Text text) { read_as(text, [](const Document& it) { return read_sizes(it); }); }},

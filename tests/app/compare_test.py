@@ -218,7 +218,7 @@ class Compare(unittest.TestCase):
         path = self.folder / "study.yaml"
         study = "\n".join([
             "format: tributary.study/1", 'name: "two media"', "methods: [fsdp, exact]",
-            f"models: {{m: {ROOT / 'configs/qwen2_5_omni_7b'}}}", "settings:",
+            f"models: {{m: {ROOT / 'configs/models/qwen2_5_omni_7b'}}}", "settings:",
             f"  - {{name: one, model: m, cluster: {ROOT / 'configs/clusters/a100_8.yaml'}, "
             "devices: 8, global_samples: 16, data: DATA}"])
         steps = {}
@@ -233,7 +233,7 @@ class Compare(unittest.TestCase):
         for method in ("fsdp", "search"):
             self.assertGreater(steps["reference"][method], 0)
             self.assertGreater(steps["louder"][method], steps["classes"][method])
-        path.write_text(study.replace("qwen2_5_omni_7b", "demo_model").replace(
+        path.write_text(study.replace("models/qwen2_5_omni_7b", "demo_model").replace(
             "DATA", "{classes: [{items: 1, patches: 16, clips: 1, frames: 50}]}"))
         code, _, err = self.run_verb(path)
         self.assertEqual(code, 2)

@@ -14,7 +14,7 @@ from demo_profile import profile_of_demo
 from plan_case import A100, CPU, MODEL, PlanCase
 from verb_case import ROOT, TRIBUTARY
 
-OMNI = os.path.join(ROOT, "configs/qwen2_5_omni_7b")
+OMNI = os.path.join(ROOT, "configs/models/qwen2_5_omni_7b")
 SMALL = ["--global-samples", "8", "--batches", "3", "--devices", "4"]
 
 

@@ -13,12 +13,25 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PARAMETERS = {  # published, or counted from the published class
-    "llama_3_1_8b": 8_030_261_248, "qwen2_vl_2b": 2_208_985_600, "qwen2_vl_7b": 8_291_375_616,
-    "qwen2_vl_72b": 73_405_560_320, "qwen2_5_vl_3b": 3_754_622_976,
-    "qwen2_5_vl_7b": 8_292_166_656, "qwen2_5_vl_32b": 33_452_718_336,
-    "qwen2_5_vl_72b": 73_410_777_344, "qwen3_vl_2b": 2_127_532_032, "qwen3_vl_4b": 4_437_815_808,
-    "qwen3_vl_8b": 8_767_123_696, "qwen3_vl_32b": 33_357_390_064, "qwen3_8b": 8_190_735_360,
-    "llama_3_1_70b": 70_553_706_496}
+    "llama_3_1_8b": 8_030_261_248, "llama_3_1_70b": 70_553_706_496, "llama_3_2_1b": 1_235_814_400,
+    "llama_3_2_3b": 3_212_749_824,
+    "qwen2_5_0_5b": 494_032_768, "qwen2_5_1_5b": 1_543_714_304, "qwen2_5_3b": 3_085_938_688,
+    "qwen2_5_7b": 7_615_616_512, "qwen2_5_14b": 14_770_033_664, "qwen2_5_32b": 32_763_876_352,
+    "qwen2_5_72b": 72_706_203_648,
+    "qwen3_0_6b": 596_049_920, "qwen3_1_7b": 1_720_574_976, "qwen3_4b": 4_022_468_096,
+    "qwen3_8b": 8_190_735_360, "qwen3_14b": 14_768_307_200, "qwen3_32b": 32_762_123_264,
+    "qwen2_vl_2b": 2_208_985_600, "qwen2_vl_7b": 8_291_375_616, "qwen2_vl_72b": 73_405_560_320,
+    "qwen2_5_vl_3b": 3_754_622_976, "qwen2_5_vl_7b": 8_292_166_656,
+    "qwen2_5_vl_32b": 33_452_718_336, "qwen2_5_vl_72b": 73_410_777_344,
+    "qwen3_vl_2b": 2_127_532_032, "qwen3_vl_4b": 4_437_815_808, "qwen3_vl_8b": 8_767_123_696,
+    "qwen3_vl_32b": 33_357_390_064,
+    "internvl2_5_4b": 3_712_637_952, "internvl3_1b": 938_193_024, "internvl3_2b": 2_088_957_440,
+    "internvl3_8b": 7_944_373_760, "internvl3_14b": 15_117_256_704,
+    "internvl3_38b": 38_388_164_992, "internvl3_78b": 78_408_318_336,
+    "llava_onevision_0_5b": 893_675_552, "llava_onevision_7b": 8_030_807_584,
+    "llava_onevision_72b": 73_181_570_592,
+    "qwen2_audio_7b": 8_397_094_912, "qwen2_5_omni_3b": 4_703_464_448,
+    "qwen2_5_omni_7b": 8_931_813_888}
 
 
 class Recipes(unittest.TestCase):
@@ -46,7 +59,7 @@ class Recipes(unittest.TestCase):
 
     def test_each_recipe_fits_as_its_header_says(self):
         recipes = sorted((ROOT / "configs/recipes").glob("*.yaml"))
-        self.assertGreater(len(recipes), 5)
+        self.assertGreater(len(recipes), 9)
         for recipe in recipes:
             with self.subTest(recipe.stem):
                 header = recipe.read_text()
@@ -58,11 +71,14 @@ class Recipes(unittest.TestCase):
     def test_each_preset_is_the_released_model(self):
         presets = {path.parent.name for path in (ROOT / "configs/models").glob("*/config.json")}
         self.assertEqual(presets, set(PARAMETERS))
-        recipe = ROOT / "configs/recipes/qwen2_vl_2b-1x80g.yaml"
-        for preset, parameters in PARAMETERS.items():
-            said = self.look(recipe, f"model.path=configs/models/{preset}", "model.weights=random",
-                             "model.freeze=[]", "model.recompute=[]", "--dry-run")
-            self.assertIn(f"{parameters:,} parameters", said, preset)
+        stages = [{"name": preset, "set": [f"model.path=configs/models/{preset}"]} for preset in PARAMETERS]
+        recipe = pathlib.Path(self.folder.name) / "presets.yaml"  # in one process, as stages of a run
+        recipe.write_text(json.dumps({
+            "run": {"stages": stages, "steps": 1}, "model": {"path": "none", "weights": "random"},
+            "data": {"sources": [{"name": "mine", "path": str(self.data)}]}}))
+        runs = json.loads(self.look(recipe, "--dry-run", "--json"))["dry_run"]
+        self.assertEqual({preset: run["parameters"] for preset, run in zip(PARAMETERS, runs, strict=True)},
+                         PARAMETERS)
 
     def test_says_how_much_data_there_is(self):
         chat = json.loads(self.data.read_text())

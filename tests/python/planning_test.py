@@ -41,7 +41,7 @@ class Planning(Beside):
                                delta=0.25 * found["value"])
 
     def test_sizes_with_sound(self):
-        omni = os.path.join(ROOT, "configs/qwen2_5_omni_7b")
+        omni = os.path.join(ROOT, "configs/models/qwen2_5_omni_7b")
         small = {"devices": 8, "global_samples": 8, "batches": 2}
         sizes = [[900, 400, 1, 500, 1], [700, 0, 0, 1500, 2]]
         found = tributary.plan(omni, lengths=sizes, seed=3, **small)
