@@ -13,16 +13,21 @@ ROOT = Path(__file__).resolve().parents[2]
 TRIBUTARY = Path(sys.argv.pop(1)).resolve()
 
 
-def blocks(guide, language):
-    """The text of all fenced blocks of a guide in one language."""
+def blocks(guide, language, section=""):
+    """The text of the fenced blocks of one language in a guide, or in the section with this heading."""
     text = (ROOT / f"docs/guides/{guide}.md").read_text()
+    if section:
+        text = re.split(r"\n#+ ", text.split(f"# {section}\n")[1])[0]
     return "".join(re.findall(rf"```{language}\n(.*?)```", text, re.S))
 
 
 class GuideCase(unittest.TestCase):
-    def run_in(self, folder, command):
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True,
-                              env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"})
+    def run_in(self, folder, command, said=""):
+        """Runs a command, to which `said` is said; returns its output."""
+        path = f"{TRIBUTARY.parent}:{os.environ['PATH']}"
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, input=said,
+            env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"})
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
         return done.stdout
 
