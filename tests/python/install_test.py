@@ -1,6 +1,7 @@
-"""`pip install .` into a folder of its own, from what set-up installed; then the module is used.
+"""`pip install .` into a folder of its own, from what set-up installed; then the module and the command
+are used.
 
-Usage: install_test.py ROOT IS_CHEAP. It compiles the torch-free rooms: seconds where ccache has them
+Usage: install_test.py ROOT IS_CHEAP TRIBUTARY. It compiles the torch-free rooms: seconds where ccache has them
 from the build beside, minutes where not, and then skipped unless TRIB_TEST_FULL is 1.
 """
 
@@ -11,6 +12,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+TRIBUTARY = sys.argv.pop(3)
 IS_CHEAP = sys.argv.pop(2) == "1"
 ROOT = sys.argv.pop(1)
 USE = """
@@ -33,6 +35,27 @@ class Install(unittest.TestCase):
             subprocess.run(
                 [sys.executable, "-c", USE, folder, f"{ROOT}/configs/studies/synthetic_8b.json"],
                 check=True, cwd=folder, env={**os.environ, "PYTHONPATH": folder})
+            self.use_the_command(Path(folder))
+
+    def use_the_command(self, folder):
+        def run(**more):
+            done = subprocess.run([sys.executable, folder / "bin/tributary", "--version"], text=True,
+                                  capture_output=True, env={**os.environ, "PYTHONPATH": folder, **more})
+            return done.returncode, done.stdout, done.stderr
+
+        version = subprocess.run([TRIBUTARY, "--version"], text=True, capture_output=True, check=True)
+        program = (0, version.stdout, "")
+        self.assertEqual(run(TRIBUTARY_PROGRAM=TRIBUTARY), program)
+        code, _, error = run(TRIBUTARY_PROGRAM="none")
+        self.assertEqual(code, 2)
+        self.assertIn("no program none; fix: run `make build` in", error)
+        source = folder / "tributary/source_tree.txt"
+        self.assertEqual(source.read_text(), f"{ROOT}\n")
+        source.write_text(f"{folder}\n")  # a tree that is not built yet
+        self.assertIn(f"run `make build` in {folder}", run()[2])
+        (folder / "build/release").mkdir(parents=True)
+        (folder / "build/release/tributary").symlink_to(TRIBUTARY)
+        self.assertEqual(run(), program)
 
 
 if __name__ == "__main__":
