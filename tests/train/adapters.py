@@ -56,8 +56,8 @@ class Adapters(text_case.TextCase):
         for kind, form in KINDS.items():
             for targets in ("all-linear", ["q_proj", "v_proj", "down_proj"]):
                 folder = self.shared / f"peft-{kind}-{len(targets)}"
-                model = add_adapter(self.text_model(), targets, **form)
-                model.save_pretrained(folder)
+                model = add_adapter(self.text_model(), targets, lora_dropout=0.1, **form)
+                model.save_pretrained(folder)  # dropout matters in training alone
                 model.eval()
                 wanted = model(**given, use_cache=False)
                 wanted.loss.backward()

@@ -54,7 +54,8 @@ ExitCode run_forward(const ForwardOptions& options) {
   const at::Device device = mesh::open_device(options.device, /*local_rank=*/0);
   config::ModelSection section;
   section.adapter.path = options.adapter;
-  section.adapter = model::read_peft_section(section.adapter, config.family);
+  section.adapter =
+      model::read_peft_section(section.adapter, config.family, model::AdapterUse::kReadAlone);
   const std::unique_ptr<model::Model> model =
       model::make_model(config, model::one_rank_layout(section));
   for (const auto& unit : model->units())

@@ -70,7 +70,7 @@ Json read_config(const std::string& directory) {
   return config;
 }
 
-void require_known_form(const Json& config, const std::string& where) {
+void require_known_form(const Json& config, const std::string& where, AdapterUse use) {
   const auto refuse = [&](const std::string& key, const std::string& expected) {
     TRIB_RAISE(Fault::kInput, .what = "model: adapter has a form that is not trained here",
                .where = str(where, " ", key), .found = config.value(key, Json()).dump(),
@@ -84,7 +84,7 @@ void require_known_form(const Json& config, const std::string& where) {
   const Json first = config.value("init_lora_weights", Json(true));
   if (!first.is_boolean() && first != "gaussian" && first != "orthogonal" && first != "eva")
     refuse("init_lora_weights", "true, false, gaussian, orthogonal or eva");
-  if (const Json dropout = config.value("lora_dropout", Json(0)); dropout != 0)
+  if (use == AdapterUse::kTrained && config.value("lora_dropout", Json(0)) != 0)
     refuse("lora_dropout", "0: dropout is not trained with; set it to 0 in the file to go on so");
 }
 
@@ -137,11 +137,11 @@ void require_agreement(const config::AdapterSection& given, const config::Adapte
 }  // namespace
 
 config::AdapterSection read_peft_section(const config::AdapterSection& adapter,
-                                         config::ModelFamily family) {
+                                         config::ModelFamily family, AdapterUse use) {
   if (adapter.path.empty()) return adapter;
   const std::string where = adapter.path + "/" + kPeftConfigFile;
   const Json config = read_config(adapter.path);
-  require_known_form(config, where);
+  require_known_form(config, where, use);
   const bool is_dora = config.value("use_dora", Json(false)) == true;
   const config::AdapterSection found{
       .kind = is_dora ? config::AdapterKind::kDora : config::AdapterKind::kLora,

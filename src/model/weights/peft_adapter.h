@@ -12,13 +12,16 @@ namespace tributary::model {
 inline constexpr const char* kPeftConfigFile = "adapter_config.json";
 inline constexpr const char* kPeftWeightsFile = "adapter_model.safetensors";
 
+/// Whether an adapter is trained on, or only read: dropout acts only in training.
+enum class AdapterUse { kTrained, kReadAlone };
+
 /// The settings of the adapter that PEFT has written into `adapter.path`, in place of those given;
 /// its targets are the names of its linear maps. A section without a path stays as it is.
 ///
 /// errors: Fault::kInput for a form that is not trained here, for other tensors than those of
 ///         linear maps, and for keys of the section that say something else
 [[nodiscard]] config::AdapterSection read_peft_section(const config::AdapterSection& adapter,
-                                                       config::ModelFamily family);
+                                                       config::ModelFamily family, AdapterUse use);
 
 /// Fills the adapters of a model from a directory of PEFT.
 ///

@@ -175,7 +175,8 @@ config::RunConfig resolve_adapter(config::RunConfig config) {
   config::ModelSection& section = config.model;
   if (!section.has_adapters() && section.adapter.path.empty()) return config;
   const config::ModelConfig model = config::read_model_config(section.path);
-  section.adapter = model::read_peft_section(section.adapter, model.family);
+  section.adapter =
+      model::read_peft_section(section.adapter, model.family, model::AdapterUse::kTrained);
   section = config::freeze_without_adapter(section, model::list_linear_maps(model));
   return config;
 }
