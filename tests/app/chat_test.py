@@ -66,6 +66,19 @@ class Chat(TinyModelCase):
         self.make_vision_model()
         self.assertIn("app: no such image; where: none.png", self.talk("/image none.png")[1])
 
+    def test_words_come_before_the_end(self):
+        long = ["--max-new-tokens", "100", "--temperature", "1"]
+        chat = subprocess.Popen([TRIBUTARY, "chat", self.model, *long], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        chat.stdin.write(b"why?\n")
+        chat.stdin.close()
+        pieces = list(iter(lambda: os.read(chat.stdout.fileno(), 1 << 16), b""))
+        chat.stdout.close()
+        self.assertEqual(chat.wait(), 0)
+        self.assertGreater(len(pieces), 1)
+        code, out, error = self.run_verb("generate", self.model, "--prompt", "why?", *long)
+        self.assertEqual((code, out), (0, b"".join(pieces)), error)
+
     def test_chat_refuses_bad_options(self):
         for words, *expected in ((["--top-p", "2"], "app: top_p out of range", "where: --top-p"),
                                  (["--max-new-tokens", "-1"], "found: -1", "expected: 0 or more"),

@@ -70,6 +70,70 @@ TEST(CountForward, CountsAPairAsItsTwoSequences) {
   EXPECT_DOUBLE_EQ(3 * alone.full, count_training(pair, {}, {}).full);
 }
 
+// The same image: plain MLPs of four widths, and each frame attends to all of itself.
+TEST(CountForward, GivesTheImageOfQwen2Vl) {
+  config::ModelConfig config = make_qwen2_5_vl_7b();
+  config.family = config::ModelFamily::kQwen2Vl;
+  config.vision->kind = config::VisionClass::kQwen2Vl;
+  config.vision->mlp_width = 5120;
+  config.vision->window = 0;
+  config.vision->full_attention_layers.clear();
+  const ForwardFlops flops = count_forward(config, shape_of_image({1, 78, 138}, 2691));
+  const double patches = 78 * 138;
+  const config::ModuleWork& vision = work_of(flops, "vision");
+  EXPECT_DOUBLE_EQ(vision.linear, 2 * patches * (1176 * 1280 + 32.0 * 12 * 1280 * 1280));
+  EXPECT_NEAR(vision.attention, 18.98e12, 0.01e12);
+  EXPECT_DOUBLE_EQ(work_of(flops, "projector").linear,
+                   2 * 2691.0 * (5120.0 * 5120 + 5120.0 * 3584));
+}
+
+// A clip of two steps with Qwen3-VL-8B: three levels of features have mergers of their own.
+TEST(CountForward, GivesTheDeepstackMergersOfQwen3Vl) {
+  config::ModelConfig config = make_qwen2_5_vl_7b();
+  config.family = config::ModelFamily::kQwen3Vl;
+  config.vision = config::VisionConfig{.kind = config::VisionClass::kQwen3Vl,
+                                       .layers = 27,
+                                       .width = 1152,
+                                       .heads = 16,
+                                       .mlp_width = 4304,
+                                       .output_width = 4096,
+                                       .patch = 16,
+                                       .window = 0,
+                                       .full_attention_layers = {},
+                                       .deepstack_layers = {8, 16, 24}};
+  const ForwardFlops flops = count_forward(
+      config, {.tokens = {432}, .target_tokens = {0}, .images = {}, .videos = {{2, 24, 36}}});
+  const double frame = 24 * 36;
+  const config::ModuleWork& vision = work_of(flops, "vision");
+  const double block = 4.0 * 1152 * 1152 + 2.0 * 1152 * 4304;
+  EXPECT_DOUBLE_EQ(vision.linear, 2 * 2 * frame * (1536 * 1152 + 27 * block));
+  EXPECT_DOUBLE_EQ(vision.attention, 4.0 * 1152 * 27 * 2 * frame * frame);
+  EXPECT_DOUBLE_EQ(work_of(flops, "projector").linear,
+                   4 * (2 * 432 * (4608.0 * 4608 + 4608.0 * 4096)));
+}
+
+// A sound of 451 frames with Qwen2.5-Omni: chunks of 200, 200 and 51 frames are 100, 100 and 26
+// positions, which attend only to their own chunk, and 113 tokens.
+TEST(CountForward, GivesTheChunksOfASoundOfOmni) {
+  config::ModelConfig config = make_qwen2_5_vl_7b();
+  config.family = config::ModelFamily::kQwen2_5OmniThinker;
+  config.audio = {.layers = 32,
+                  .width = 1280,
+                  .heads = 20,
+                  .mlp_width = 5120,
+                  .output_width = 3584,
+                  .positions = 15000,
+                  .chunk = 200};
+  const ForwardFlops flops = count_forward(
+      config,
+      {.tokens = {113}, .target_tokens = {0}, .images = {}, .videos = {}, .sounds = {{1, 1, 451}}});
+  const config::ModuleWork& audio = work_of(flops, "audio");
+  EXPECT_DOUBLE_EQ(audio.outside_layers, 2 * 226 * 3 * (2.0 * 128 * 1280 + 1280.0 * 1280));
+  EXPECT_DOUBLE_EQ(audio.linear - audio.outside_layers, 2 * 226 * 32 * (12.0 * 1280 * 1280));
+  EXPECT_DOUBLE_EQ(audio.attention, 4.0 * 1280 * 32 * (100 * 100 + 100 * 100 + 26 * 26));
+  EXPECT_DOUBLE_EQ(work_of(flops, "audio_projector").linear, 2.0 * 113 * 1280 * 3584);
+}
+
 // One sound of 30 s of Qwen2-Audio-7B: two convolutions, 32 blocks, 750 tokens.
 TEST(CountForward, GivesTheConstantsOfASound) {
   config::ModelConfig config = make_qwen2_5_vl_7b();

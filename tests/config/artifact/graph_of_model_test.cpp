@@ -142,6 +142,42 @@ TEST(GraphOfModel, RefusesPartsThatItHasNoCostsFor) {
       HasSubstr("downsample_ratio"));
 }
 
+// InternVL3-38B as its -hf form says it: InternViT-6B, 4 patches a token, the text model of
+// Qwen2.5-32B.
+TEST(GraphOfModel, ReadsTheTowerOfTilesOfInternVl) {
+  const ModuleGraph graph = parse_graph_of_model(
+      R"({"model_type": "internvl", "downsample_ratio": 0.5, "tie_word_embeddings": false,
+          "text_config": {"model_type": "qwen2", "hidden_size": 5120, "num_attention_heads": 40,
+          "num_key_value_heads": 8, "intermediate_size": 27648, "num_hidden_layers": 64,
+          "vocab_size": 151674},
+          "vision_config": {"model_type": "internvl_vision", "hidden_size": 3200,
+          "num_attention_heads": 25, "intermediate_size": 12800, "num_hidden_layers": 45,
+          "image_size": [448, 448], "patch_size": [14, 14], "use_qk_norm": true,
+          "norm_type": "rms_norm"}})",
+      "config.json");
+  std::vector<std::string> edges;
+  for (const ModuleEdge& edge : graph.edges) edges.push_back(edge.from + ">" + edge.to);
+  EXPECT_THAT(edges, ElementsAre("vision>projector", "projector>backbone"));
+  const std::vector<LayerRun>& tower = graph.find("vision")->layers;
+  ASSERT_EQ(tower.size(), 2u);  // patches, then equal blocks
+  EXPECT_EQ(tower[0].shape.input_width, 3 * 14 * 14);
+  EXPECT_EQ(tower[1].layers, 45);
+  EXPECT_EQ(tower[1].shape.width, 3200);
+  EXPECT_EQ(tower[1].shape.heads, 25);
+  EXPECT_EQ(tower[1].shape.mlp_width, 12800);
+  EXPECT_EQ(tower[1].shape.mlp_matrices, 2);
+  EXPECT_FALSE(tower[1].shape.causal);
+  const LayerShape& projector = graph.find("projector")->layers[0].shape;
+  EXPECT_EQ(projector.input_width, 3200);
+  EXPECT_EQ(projector.merge, 4);
+  EXPECT_EQ(projector.hidden_width, 5120);
+  EXPECT_EQ(projector.width, 5120);
+  const std::vector<LayerRun>& backbone = graph.find("backbone")->layers;
+  EXPECT_EQ(backbone[1].layers, 64);
+  EXPECT_EQ(backbone.back().shape.vocab, 151674);
+  EXPECT_EQ(parse_module_graph(write_module_graph(graph), "written"), graph);
+}
+
 TEST(GraphOfModel, ReadsBothEncodersOfAnOmniThinker) {
   const std::string text = R"("text_config": {"hidden_size": 3584, "num_attention_heads": 28,
       "num_key_value_heads": 4, "intermediate_size": 18944, "num_hidden_layers": 28,
