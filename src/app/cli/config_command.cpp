@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
-#include "app/launch/job_plan.h"
+#include "app/requests/job_plan.h"
 #include "config/reading/yaml_json.h"
 #include "config/run/read_run_config.h"
 #include "core/error.h"

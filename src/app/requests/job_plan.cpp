@@ -1,4 +1,4 @@
-#include "app/launch/job_plan.h"
+#include "app/requests/job_plan.h"
 
 #include <filesystem>
 #include <vector>
