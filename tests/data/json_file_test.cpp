@@ -174,6 +174,15 @@ TEST(JsonFile, KnowsFilesOfOtherForms) {
   }
 }
 
+TEST(CsvFile, IsAContainerByItsName) {
+  const TemporaryFolder folder;
+  folder.write("a.csv", "query,response\nHi,Ho\n");
+  folder.write("b.csv", "query,response\nAnd,Oh\n");
+  EXPECT_EQ(open_record_file(folder.at("a.csv"))->read(0).value().json,
+            (Json{{"query", "Hi"}, {"response", "Ho"}}));
+  EXPECT_EQ(open_record_file(folder.path())->records(), 2);
+}
+
 TEST(JsonFile, NamesADirectoryWithoutRecords) {
   const TemporaryFolder folder;
   folder.write("empty/none", "");

@@ -43,6 +43,9 @@ TEST(Preference, ReadsAPromptWithTwoAnswers) {
                            R"({"prompt":[{"role":"user","content":"Hi"}],
             "chosen":[{"role":"assistant","content":"Ho"}],
             "rejected":[{"role":"assistant","content":"No"}]})",
+                           R"({"chosen_messages":[{"role":"user","content":"Hi"},
+            {"role":"assistant","content":"Ho"}],"rejected_messages":[
+            {"role":"user","content":"Hi"},{"role":"assistant","content":"No"}]})",
                            R"({"conversations":[{"from":"human","value":"Hi"}],
             "chosen":{"from":"gpt","value":"Ho"},"rejected":{"from":"gpt","value":"No"}})"}) {
     const Record record = read_pair(line);

@@ -90,7 +90,7 @@ TEST(ParseRecord, ReadsPlaceholdersOfMessagesButNotInTextParts) {
 TEST(ParseRecord, ReadsSounds) {
   const MediaReference first{Modality::kAudio, 0};
   const MediaReference second{Modality::kAudio, 1};
-  for (const char* key : {"audio", "audio_url", "path"}) {
+  for (const char* key : {"audio", "audio_url", "path", "value"}) {
     const Record record = read(asked(
         str(R"([{"type":"audio",")", key, R"(":"a.wav"},)", R"({"type":"text","text":"what?"}])")));
     EXPECT_THAT(record.turns[0].parts, ElementsAre(Part(first), Part("what?"))) << key;
@@ -108,6 +108,29 @@ TEST(ParseRecord, ReadsSounds) {
               HasSubstr("unread_key"));
 }
 
+TEST(ParseRecord, ReadsPartsThatNameTheirContentAValue) {
+  const Record record =
+      read(asked(R"([{"type":"image_url","value":"a.png"},{"type":"video_url","value":"b.mp4"},)"
+                 R"({"type":"text","value":"what?"}])"));
+  EXPECT_THAT(
+      record.turns[0].parts,
+      ElementsAre(Part(kFirstImage), Part(MediaReference{Modality::kVideo, 0}), Part("what?")));
+  EXPECT_THAT(record.images, ElementsAre("a.png"));
+  EXPECT_EQ(record.clips.at(0).file, "b.mp4");
+  EXPECT_THAT(refusal(asked(R"([{"type":"image_url","image_url":"a.png","value":"b.png"}])")),
+              HasSubstr("names a picture twice, as `image_url` and as `value`"));
+}
+
+TEST(ParseRecord, ReadsQuestionsWithTheirAnswersInOneObject) {
+  const Record record =
+      read(R"({"conversation":[{"human":"a","assistant":"b"},{"human":"c","assistant":"d"}]})");
+  EXPECT_THAT(record.turns, ElementsAre(Turn{Role::kUser, {"a"}}, Turn{Role::kAssistant, {"b"}},
+                                        Turn{Role::kUser, {"c"}}, Turn{Role::kAssistant, {"d"}}));
+  EXPECT_THAT(refusal(R"({"conversation":[{"human":"a"}]})"),
+              HasSubstr("conversation[0].assistant is missing"));
+  EXPECT_THAT(refusal(R"({"conversation":[],"conversations":[{}]})"), HasSubstr("bad_form: both"));
+}
+
 TEST(ParseRecord, ReadsTheSystemColumn) {
   const Record record = read(told("2+2?", R"(,"system":"be brief")"));
   EXPECT_EQ(record.turns[0], (Turn{Role::kSystem, {"be brief"}}));
@@ -122,7 +145,8 @@ TEST(ParseRecord, ReadsWhichAnswersCount) {
     return R"({"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b")" +
            first + R"(},{"role":"assistant","content":"c")" + second + "}]}";
   };
-  for (const char* key : {R"(,"weight":0)", R"(,"train":false)"}) {
+  for (const char* key :
+       {R"(,"weight":0)", R"(,"loss_weight":0.0)", R"(,"train":false)", R"(,"loss":false)"}) {
     const Record record = read(answers(key, ""));
     EXPECT_FALSE(record.turns[1].is_learned) << key;
     EXPECT_TRUE(record.turns[2].is_learned) << key;
@@ -132,6 +156,8 @@ TEST(ParseRecord, ReadsWhichAnswersCount) {
   EXPECT_THAT(refusal(answers(R"(,"weight":0.5)", "")), HasSubstr("expected 0 or 1"));
   EXPECT_THAT(refusal(answers(R"(,"train":"no")", "")), HasSubstr("expected true or false"));
   EXPECT_THAT(refusal(answers(R"(,"weight":1,"train":false)", "")), HasSubstr("contradict"));
+  EXPECT_THAT(refusal(answers(R"(,"train":false,"loss":true)", "")),
+              HasSubstr("messages[1] has a train and a loss that contradict each other"));
 }
 
 TEST(ParseRecord, RefusesKeysThatWouldChangeWhatIsLearned) {

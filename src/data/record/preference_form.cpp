@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 4> kPrompts{"prompt", "question", "query"
 constexpr std::array<std::string_view, 2> kDialogues{"messages", "conversations"};
 constexpr std::array<std::string_view, 6> kPromptsAndDialogues{
     "prompt", "question", "query", "instruction", "messages", "conversations"};
-constexpr std::array<std::string_view, 2> kChosen{"chosen", "response"};
+constexpr std::array<std::string_view, 3> kChosen{"chosen", "chosen_messages", "response"};
 constexpr std::array<std::string_view, 3> kRejected{"rejected", "rejected_response",
                                                     "rejected_messages"};
 

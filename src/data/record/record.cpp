@@ -26,7 +26,10 @@ constexpr FormReader kReaders[] = {
     {RecordForm::kMessages, [](const Json& root) { return find(root, "messages") != nullptr; },
      read_messages},
     {RecordForm::kConversations,
-     [](const Json& root) { return find(root, "conversations") != nullptr; }, read_conversations},
+     [](const Json& root) {
+       return find(root, "conversations") != nullptr || find(root, "conversation") != nullptr;
+     },
+     read_conversations},
     {RecordForm::kAlpaca,
      [](const Json& root) {
        return find(root, "instruction") != nullptr && find(root, "output") != nullptr;
@@ -67,8 +70,9 @@ const FormReader& reader_of(const Json& root, const RecordOptions& options) {
 ParsedRecord read(const Json& root, const std::string& key, const RecordOptions& options) {
   const FormReader& reader = reader_of(root, options);
   check_answers(root, reader.form, options.answers);
-  if (find(root, "messages") != nullptr && find(root, "conversations") != nullptr)
-    refuse("bad_form", "both messages and conversations");
+  for (const char* other : {"conversations", "conversation"})
+    if (find(root, "messages") != nullptr && find(root, other) != nullptr)
+      refuse("bad_form", str("both messages and ", other));
   ParsedRecord parsed{.form = reader.form, .record = {}};
   Record& record = parsed.record;
   record.key = key;

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/file/given_file.h"
 #include "data/record/byte_file.h"
+#include "data/record/csv_file.h"
 #include "data/record/json_file.h"
 #include "data/record/many_files.h"
 #include "data/record/other_files.h"
@@ -28,9 +29,10 @@ struct FileKind {
   std::string_view name;
   std::vector<std::string_view> ends;
 };
-const std::array<FileKind, 5> kFileKinds{
+const std::array<FileKind, 6> kFileKinds{
     FileKind{"JSON", {".jsonl", ".jsonl.gz", ".json", ".json.gz"}},
     FileKind{"text", {".txt", ".txt.gz"}},
+    FileKind{"CSV", {".csv", ".csv.gz"}},
     FileKind{"tar", {".tar", ".tar.gz", ".tgz"}},
     FileKind{"Parquet", {".parquet"}},
     FileKind{"Arrow", {".arrow"}},
@@ -118,6 +120,8 @@ std::unique_ptr<RecordFile> open_record_file(const std::string& path) {
     TRIB_RAISE(Fault::kInput, .what = "data: file holds no records", .where = shown_path(path),
                .found = other->what, .expected = "one JSON object a line, or a list of them",
                .fix = other->fix);
+  if (path.ends_with(".csv") || path.ends_with(".csv.gz"))
+    return std::make_unique<CsvFile>(std::move(bytes));
   const bool is_text = path.ends_with(".txt") || path.ends_with(".txt.gz");
   return std::make_unique<JsonFile>(std::move(bytes),
                                     is_text ? JsonFile::Content::kText : JsonFile::Content::kJson);

@@ -15,33 +15,44 @@ Role role_of(const std::string& name, const std::string& where) {
          str(where, " = ", escaped(name), ", expected system, user, human, assistant or gpt"));
 }
 
-/// Whether a turn counts in the loss, by its `weight` or `train`.
+/// A key that says whether a turn counts in the loss.
+struct LossKey {
+  std::string_view name;
+  bool is_weight;  // 0 or 1; else false or true
+};
+constexpr LossKey kLossKeys[] = {
+    {"weight", true}, {"loss_weight", true}, {"train", false}, {"loss", false}};
+
 bool is_learned(const Json& turn, Role role, const std::string& where) {
-  const Json* weight = find(turn, "weight");
-  const Json* train = find(turn, "train");
-  if (weight != nullptr && *weight != 0 && *weight != 1)
-    refuse("bad_field", str(where, ".weight = ", escaped(weight->dump()), ", expected 0 or 1"));
-  if (train != nullptr && !train->is_boolean())
-    refuse("bad_field",
-           str(where, ".train = ", escaped(train->dump()), ", expected true or false"));
-  const bool by_weight = weight == nullptr || *weight == 1;
-  const bool by_train = train == nullptr || train->get<bool>();
-  if (weight != nullptr && train != nullptr && by_weight != by_train)
-    refuse("bad_field", where + " has a weight and a train that contradict each other");
-  const bool asks_for_loss = (weight != nullptr && by_weight) || (train != nullptr && by_train);
-  if (role != Role::kAssistant && asks_for_loss)
-    refuse("bad_field", where + " is to be learned and is no assistant turn");
-  return by_weight && by_train;
+  const LossKey* first = nullptr;
+  bool is_learned = true;
+  for (const LossKey& key : kLossKeys) {
+    const Json* value = find(turn, key.name);
+    if (value == nullptr) continue;
+    if (key.is_weight ? *value != 0 && *value != 1 : !value->is_boolean())
+      refuse("bad_field", str(where, ".", key.name, " = ", escaped(value->dump()), ", expected ",
+                              key.is_weight ? "0 or 1" : "true or false"));
+    const bool says = key.is_weight ? *value == 1 : value->get<bool>();
+    if (first != nullptr && says != is_learned)
+      refuse("bad_field", str(where, " has a ", first->name, " and a ", key.name,
+                              " that contradict each other"));
+    if (role != Role::kAssistant && says)
+      refuse("bad_field", where + " is to be learned and is no assistant turn");
+    first = &key;
+    is_learned = says;
+  }
+  return is_learned;
 }
 
 /// Reads the picture that a part names itself, or takes the next one of the record's list.
 MediaReference read_image_part(const Json& part, const std::string& type, const std::string& where,
                                ListedMedia& media, Record& record) {
+  const char* other = type == "image" ? "path" : "value";
   const Json* source = find(part, type.c_str());
-  const Json* path = type == "image" ? find(part, "path") : nullptr;
-  if (source != nullptr && path != nullptr)
-    refuse("bad_field", where + " names a picture twice, as `image` and as `path`");
-  if (source == nullptr) source = path;
+  const Json* second = find(part, other);
+  if (source != nullptr && second != nullptr)
+    refuse("bad_field", str(where, " names a picture twice, as `", type, "` and as `", other, "`"));
+  if (source == nullptr) source = second;
   if (source == nullptr && type == "image") return media.take_image();
   if (source == nullptr) refuse("bad_field", where + ".image_url is missing");
   const std::string place = where + "." + type;
@@ -56,7 +67,7 @@ MediaReference read_sound_part(const Json& part, const std::string& where, Liste
                                Record& record) {
   const Json* source = nullptr;
   std::string key;
-  for (const char* name : {"audio", "audio_url", "path"}) {
+  for (const char* name : {"audio", "audio_url", "path", "value"}) {
     const Json* found = find(part, name);
     if (found == nullptr) continue;
     if (source != nullptr) refuse("bad_field", where + " names a sound twice");
@@ -71,13 +82,29 @@ MediaReference read_sound_part(const Json& part, const std::string& where, Liste
   return {Modality::kAudio, static_cast<int>(record.sounds.size()) - 1};
 }
 
+/// Reads the clip that a part names itself, or takes the next one of the record's list.
+MediaReference read_clip_part(const Json& part, const std::string& where, ListedMedia& media,
+                              Record& record) {
+  const Json* video = find(part, "video");
+  const Json* value = find(part, "value");
+  if (video != nullptr && value != nullptr)
+    refuse("bad_field", where + " names a clip twice, as `video` and as `value`");
+  const Json* source = video != nullptr ? video : value;
+  if (source == nullptr) return media.take_clip();
+  record.clips.push_back(clip_of(*source, where + (video != nullptr ? ".video" : ".value"),
+                                 fps_of(part, where, Clip{}.fps), record));
+  return {Modality::kVideo, static_cast<int>(record.clips.size()) - 1};
+}
+
 /// Reads one entry of a content list.
 std::vector<Part> read_part(const Json& part, const std::string& where, ListedMedia& media,
                             Record& record) {
   const std::string type = text_of(member(part, "type", where), where + ".type");
   if (type == "text") {
     refuse_unread(part, RecordObject::kTextPart, where, record);
-    const std::string text = text_of(member(part, "text", where), where + ".text");
+    const char* key =
+        find(part, "text") == nullptr && find(part, "value") != nullptr ? "value" : "text";
+    const std::string text = text_of(member(part, key, where), str(where, ".", key));
     return text.empty() ? std::vector<Part>{} : std::vector<Part>{text};
   }
   if (type == "image_url" || type == "image") {
@@ -85,20 +112,17 @@ std::vector<Part> read_part(const Json& part, const std::string& where, ListedMe
                   where, record);
     return {read_image_part(part, type, where, media, record)};
   }
-  if (type == "video") {
+  if (type == "video" || type == "video_url") {
     refuse_unread(part, RecordObject::kVideoPart, where, record);
-    const Json* source = find(part, "video");
-    if (source == nullptr) return {media.take_clip()};
-    record.clips.push_back(
-        clip_of(*source, where + ".video", fps_of(part, where, Clip{}.fps), record));
-    return {MediaReference{Modality::kVideo, static_cast<int>(record.clips.size()) - 1}};
+    return {read_clip_part(part, where, media, record)};
   }
   if (type == "audio" || type == "audio_url") {
     refuse_unread(part, RecordObject::kAudioPart, where, record);
     return {read_sound_part(part, where, media, record)};
   }
-  refuse("bad_field", str(where, ".type = ", escaped(type),
-                          ", expected text, image_url, image, video, audio_url or audio"));
+  refuse("bad_field",
+         str(where, ".type = ", escaped(type),
+             ", expected text, image_url, image, video_url, video, audio_url or audio"));
 }
 
 Turn read_message(const Json& message, const std::string& where, ListedMedia& media,
@@ -131,16 +155,31 @@ Turn read_speech(const Json& speech, const std::string& where, ListedMedia& medi
   return turn;
 }
 
+void add_message(const Json& message, const std::string& where, ListedMedia& media,
+                 Record& record) {
+  record.turns.push_back(read_message(message, where, media, record));
+}
+
+/// Adds a turn, or a question with its answer: {"human": ..., "assistant": ...}.
+void add_speech(const Json& speech, const std::string& where, ListedMedia& media, Record& record) {
+  if (!speech.is_object() || find(speech, "human") == nullptr)
+    return record.turns.push_back(read_speech(speech, where, media, record));
+  refuse_unread(speech, RecordObject::kRound, where, record);
+  for (const auto& [key, role] :
+       {std::pair{"human", Role::kUser}, std::pair{"assistant", Role::kAssistant}})
+    record.turns.push_back(
+        {role, split_text(text_of(member(speech, key, where), str(where, ".", key)), media)});
+}
+
 void read_list(const Json& root, const char* name, Record& record,
-               Turn (*read)(const Json&, const std::string&, ListedMedia&, Record&)) {
+               void (*add)(const Json&, const std::string&, ListedMedia&, Record&)) {
   const Json& list = member(root, name, "record");
   if (!list.is_array())
     refuse("bad_field", str(name, " is of type ", list.type_name(), ", expected list"));
   refuse_unread(root, RecordObject::kRecord, "record", record);
   add_system(root, record);
   ListedMedia media(root, record);
-  for (std::size_t i = 0; i < list.size(); ++i)
-    record.turns.push_back(read(list[i], str(name, "[", i, "]"), media, record));
+  for (std::size_t i = 0; i < list.size(); ++i) add(list[i], str(name, "[", i, "]"), media, record);
   media.check_counts();
   check_turns(record.turns, name);
 }
@@ -163,11 +202,14 @@ void add_messages(const Json& list, const std::string& name, ListedMedia& media,
 }
 
 void read_messages(const Json& root, const RecordOptions&, Record& record) {
-  read_list(root, "messages", record, read_message);
+  read_list(root, "messages", record, add_message);
 }
 
 void read_conversations(const Json& root, const RecordOptions&, Record& record) {
-  read_list(root, "conversations", record, read_speech);
+  const bool is_plural = find(root, "conversations") != nullptr;
+  if (is_plural && find(root, "conversation") != nullptr)
+    refuse("bad_form", "both conversations and conversation; leave out one of them");
+  read_list(root, is_plural ? "conversations" : "conversation", record, add_speech);
 }
 
 void check_turns(const std::vector<Turn>& turns, const std::string& name) {

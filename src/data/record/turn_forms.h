@@ -9,7 +9,8 @@ namespace tributary::data {
 
 /// Reads the OpenAI form: a list of turns with `role` and `content`. errors: Refused
 void read_messages(const Json& root, const RecordOptions& options, Record& record);
-/// Reads the ShareGPT form: a list of turns with `from` and `value`. errors: Refused
+/// Reads the ShareGPT form: a list of turns with `from` and `value`, or of questions with their
+/// answers (`human`, `assistant`). errors: Refused
 void read_conversations(const Json& root, const RecordOptions& options, Record& record);
 
 /// Adds the system turn that stands in a column beside the others.

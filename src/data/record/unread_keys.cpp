@@ -56,19 +56,12 @@ constexpr RefusedKey kRefusedInRecord[] = {
     {"video_fps", "write `fps`"},
 };
 constexpr RefusedKey kRefusedInTurn[] = {
-    {"tool_calls", kToolCalls},
-    {"tool_call_id", kToolCalls},
-    {"function_call", kToolCalls},
-    {"reasoning_content", kThinking},
-    {"thinking", kThinking},
-    {"loss", "write `train` true or false"},
-    {"loss_scale", "write `weight` 0 or 1"},
-    {"image", kInRecord},
-    {"images", kInRecord},
-    {"video", kInRecord},
-    {"videos", kInRecord},
-    {"audio", kInRecord},
-    {"audios", kInRecord},
+    {"tool_calls", kToolCalls},    {"tool_call_id", kToolCalls},
+    {"function_call", kToolCalls}, {"reasoning_content", kThinking},
+    {"thinking", kThinking},       {"loss_scale", "write `weight` 0 or 1"},
+    {"image", kInRecord},          {"images", kInRecord},
+    {"video", kInRecord},          {"videos", kInRecord},
+    {"audio", kInRecord},          {"audios", kInRecord},
 };
 constexpr RefusedKey kRefusedInPart[] = {
     {"min_pixels", "set data.min_pixels for the run"},
@@ -91,9 +84,9 @@ constexpr RefusedKey kRefusedInImage[] = {
     {"path", "write `url`"},
 };
 
-constexpr std::string_view kReadInRecord[] = {"messages", "conversations", "system",  "image",
-                                              "images",   "video",         "videos",  "fps",
-                                              "audio",    "audios",        "answers", "objects"};
+constexpr std::string_view kReadInRecord[] = {
+    "messages", "conversations", "conversation", "system", "image",   "images", "video",
+    "videos",   "fps",           "audio",        "audios", "answers", "objects"};
 constexpr std::string_view kReadInAlpaca[] = {
     "instruction", "input",  "output", "history", "system", "image",   "images",
     "video",       "videos", "fps",    "audio",   "audios", "answers", "objects"};
@@ -111,6 +104,7 @@ constexpr std::string_view kReadInPreference[] = {"prompt",
                                                   "messages",
                                                   "conversations",
                                                   "chosen",
+                                                  "chosen_messages",
                                                   "response",
                                                   "rejected",
                                                   "rejected_response",
@@ -130,17 +124,20 @@ constexpr std::string_view kReadInObjects[] = {"ref", "bbox", "bbox_type", "imag
 constexpr std::string_view kReadInDocument[] = {"text",       "texts", "images", "text_list",
                                                 "image_info", "image", "video",  "videos",
                                                 "fps",        "audio", "audios"};
-constexpr std::string_view kReadInMessage[] = {"role", "content", "weight", "train"};
-constexpr std::string_view kReadInSpeech[] = {"from", "value", "weight", "train"};
-constexpr std::string_view kReadInText[] = {"type", "text"};
+constexpr std::string_view kReadInMessage[] = {"role",        "content", "weight",
+                                               "loss_weight", "train",   "loss"};
+constexpr std::string_view kReadInSpeech[] = {"from",        "value", "weight",
+                                              "loss_weight", "train", "loss"};
+constexpr std::string_view kReadInRound[] = {"human", "assistant"};
+constexpr std::string_view kReadInText[] = {"type", "text", "value"};
 constexpr std::string_view kReadInImagePart[] = {"type", "image", "path"};
-constexpr std::string_view kReadInImageUrlPart[] = {"type", "image_url"};
-constexpr std::string_view kReadInVideo[] = {"type", "video", "fps"};
-constexpr std::string_view kReadInAudio[] = {"type", "audio", "audio_url", "path"};
+constexpr std::string_view kReadInImageUrlPart[] = {"type", "image_url", "value"};
+constexpr std::string_view kReadInVideo[] = {"type", "video", "fps", "value"};
+constexpr std::string_view kReadInAudio[] = {"type", "audio", "audio_url", "path", "value"};
 constexpr std::string_view kReadInImageUrl[] = {"url"};
 constexpr std::string_view kReadInListedImage[] = {"path"};
-constexpr std::string_view kReadInAnyPart[] = {"text",  "image", "path",  "image_url",
-                                               "video", "fps",   "audio", "audio_url"};
+constexpr std::string_view kReadInAnyPart[] = {"text", "image", "path",      "image_url", "video",
+                                               "fps",  "audio", "audio_url", "value"};
 
 struct Keys {
   Names read;
@@ -165,6 +162,8 @@ Keys keys_of(RecordObject kind) {
       return {kReadInMessage, kRefusedInTurn};
     case RecordObject::kSpeech:
       return {kReadInSpeech, kRefusedInTurn};
+    case RecordObject::kRound:
+      return {kReadInRound, kRefusedInTurn};
     case RecordObject::kTextPart:
       return {kReadInText, kRefusedInPart};
     case RecordObject::kImagePart:

@@ -19,6 +19,7 @@ enum class RecordObject {
   kDocument,
   kMessage,   // a turn of `messages`
   kSpeech,    // a turn of `conversations`
+  kRound,     // a question with its answer in `conversations`
   kTextPart,  // an entry of a content list, by its type
   kImagePart,
   kImageUrlPart,
