@@ -154,7 +154,8 @@ void print_variables(std::ostream& out) {
 void print_notes(std::ostream& out, const Session& session,
                  const std::vector<std::string>& findings) {
   for (const std::string& idle : config::list_idle_values(session.config)) log_warning(idle);
-  const std::string other_template = data::describe_other_template(session.config.model.path);
+  const std::string other_template =
+      data::describe_other_template(session.config.model.path, session.model_config.family);
   if (!other_template.empty()) out << other_template << "\n";
   for (const std::string& finding : findings) out << finding << "\n";
   out << std::flush;

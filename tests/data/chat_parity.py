@@ -6,6 +6,7 @@ transformers, and compares on generated chats: the rendered text, the ids, and t
 those read off the ids of the reference.
 """
 
+import dataclasses
 import hashlib
 import json
 import pathlib
@@ -15,9 +16,12 @@ import subprocess
 import sys
 import tempfile
 
+import torch
 from generated_text import make_text
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from transformers import AutoTokenizer, PreTrainedTokenizerFast, Qwen2AudioProcessor
+from transformers import (AutoTokenizer, PreTrainedTokenizerFast, Qwen2AudioProcessor,
+                          Qwen2VLImageProcessor, Qwen3VLProcessor, Qwen3VLVideoProcessor)
+from transformers.video_utils import VideoMetadata
 
 ROOT = pathlib.Path(__file__).parents[2]
 SEED = 21
@@ -44,26 +48,6 @@ QWEN_VL = (
     "{% elif 'text' in content %}{{ content['text'] }}{% endif %}{% endfor %}<|im_end|>\n"
     "{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-# The Qwen2.5 and Qwen3 text templates without tools and thinking: the first puts a system prompt of
-# its own in front, the second none.
-QWEN_TEXT = (
-    "{%- if messages[0]['role'] != 'system' and default_prompt %}"
-    "{{- '<|im_start|>system\\n' + default_prompt + '<|im_end|>\\n' }}{%- endif %}"
-    "{%- for message in messages %}"
-    "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}"
-    "{%- endfor %}"
-    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
-)
-# The template of Llama 3, whose tools and dates came later.
-LLAMA = (
-    "{% set loop_messages = messages %}{% for message in loop_messages %}"
-    "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'"
-    " + message['content'] | trim + '<|eot_id|>' %}"
-    "{% if loop.index0 == 0 %}{% set content = '<|begin_of_text|>' + content %}{% endif %}"
-    "{{ content }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}"
-    "{% endif %}"
 )
 # The template of the InternVL files; the processor puts <img> and </img> around the token of an image
 # and writes clips frame by frame.
@@ -107,9 +91,53 @@ LLAMA_TOKENS = {"<|im_start|>": "<|start_header_id|>", "<|im_end|>": "<|eot_id|>
 AUDIO = Qwen2AudioProcessor.default_chat_template.fget(None)
 AUDIO_TOKENS = {"<|vision_start|>": "<|audio_bos|>", "<|image_pad|>": "<|AUDIO|>",
                 "<|vision_end|>": "<|audio_eos|>"}
-DRAWN_MEDIA = {QWEN_VL: ["image", "video"], AUDIO: ["audio"], QWEN_TEXT: [], LLAMA: []}
-PROMPTS = {LLAMA: [""], INTERN: [""], LLAVA: [""], AUDIO: ["You are a helpful assistant."], QWEN_VL: ["You are a helpful assistant."],
-           QWEN_TEXT: ["", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."]}
+# Those of Qwen2.5-Omni, which needs one more than the trained tokenizer has.
+OMNI_TOKENS = {"<|vision_start|>": "<|vision_bos|>", "<|vision_end|>": "<|vision_eos|>",
+               "<|image_pad|>": "<|IMAGE|>", "<|video_pad|>": "<|VIDEO|>",
+               "<|vision_pad|>": "<|audio_bos|>", "<|endoftext|>": "<|AUDIO|>",
+               "": "<|audio_eos|>"}
+HELPFUL = "You are a helpful assistant."
+
+
+def published(name):
+    """A template as tests/golden/chat_templates keeps it."""
+    return (ROOT / f"tests/golden/chat_templates/{name}.jinja").read_text()
+
+
+@dataclasses.dataclass
+class Family:
+    """A template, and what its chats are made of."""
+    name: str
+    template: str
+    tokens: dict = dataclasses.field(default_factory=dict)  # of the trained tokenizer: its own
+    media: tuple = ()
+    media_roles: tuple = (0, 1, 2)
+    prompt: str = ""  # that the template puts in front
+    form: str = "qwen_vl"
+    words: tuple = ("<|im_end|>", "<|image_pad|>", "<|im_start|>")  # that a user may write too
+    left_out: str = ""  # of what the template writes
+
+    @property
+    def is_llama(self):
+        return "<|eot_id|>" in self.tokens.values()
+
+
+WITH_DATES = {**LLAMA_TOKENS, "<|image_pad|>": "<|eom_id|>"}
+LLAMA_WORDS = ("<|eot_id|>", "<|start_header_id|>")
+FAMILIES = [
+    Family("qwen-vl", QWEN_VL, media=("image", "video"), prompt=HELPFUL),
+    Family("qwen2.5", published("qwen2_5"), prompt=f"You are Qwen, created by Alibaba Cloud. {HELPFUL}"),
+    Family("qwen3", published("qwen3"), left_out="<think>\n\n</think>\n\n"),
+    Family("qwen3-instruct-2507", published("qwen3_instruct_2507")),
+    # Its template writes media in turns of users only.
+    Family("qwen3-vl", published("qwen3_vl"), media=("image", "video"), media_roles=(1,)),
+    Family("qwen2.5-omni", published("qwen2_5_omni"), OMNI_TOKENS, ("image", "video", "audio"),
+           (0, 1), HELPFUL, "qwen_omni", ("<|im_end|>", "<|IMAGE|>", "<|im_start|>")),
+    Family("qwen2-audio", AUDIO, AUDIO_TOKENS, ("audio",), prompt=HELPFUL),
+    Family("llama 3", published("llama3"), LLAMA_TOKENS, words=LLAMA_WORDS),
+    Family("llama 3.1", published("llama3_1"), WITH_DATES, words=LLAMA_WORDS),
+    Family("llama 3.2", published("llama3_2"), WITH_DATES, words=LLAMA_WORDS),
+]
 
 
 def train_tokenizer(folder, source):
@@ -175,7 +203,7 @@ def read_off_targets(tokenizer, ids, with_newline):
     start, end = (tokenizer.convert_tokens_to_ids(t) for t in ["<|im_start|>", "<|im_end|>"])
     media = {tokenizer.convert_tokens_to_ids(token) for token in
              ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>",
-              *AUDIO_TOKENS.values()]}
+              *AUDIO_TOKENS.values(), *OMNI_TOKENS.values()]}
     counts = [False] * len(ids)
     at = 0
     while at < len(ids):
@@ -219,10 +247,16 @@ def has_newline_first(turns):
 
 
 def with_tokens(trained, folder, tokens):
-    """The trained tokenizer with other control tokens."""
+    """The trained tokenizer with other control tokens, and one more where there is one of no place."""
     text = (trained / "tokenizer.json").read_text(encoding="utf-8")
     for own, other in tokens.items():
-        text = text.replace(json.dumps(own), json.dumps(other))
+        text = text.replace(json.dumps(own), json.dumps(other)) if own else text
+    if "" in tokens:
+        content = json.loads(text)
+        last = content["added_tokens"][-1]
+        more = {**last, "id": last["id"] + 1, "content": tokens[""]}
+        content["added_tokens"].append(more)
+        text = json.dumps(content, ensure_ascii=False)
     folder.mkdir()
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
     return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
@@ -263,30 +297,32 @@ def compare_tiles(probe, folder, trained, template, source, count):
     return different + (compared < count // 4)
 
 
-def compare(probe, folder, tokenizer, template, source, count):
-    has_media = bool(DRAWN_MEDIA[template])
-    model = {LLAMA: "llama", AUDIO: "audio"}.get(template, "first")
+def compare(probe, folder, tokenizer, family, source, count):
+    model = family.name if family.tokens else "first"
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    rendered_by = environment.from_string(template)
+    rendered_by = environment.from_string(family.template)
     questions = []
     for _ in range(count):
-        tokens = source.choice([["x"], ["<|im_end|>", "<|image_pad|>", "<|im_start|>"]])
-        if template == LLAMA and tokens != ["x"]:
-            tokens = ["<|eot_id|>", "<|start_header_id|>"]
-        questions.append({"turns": make_turns(source, DRAWN_MEDIA[template], tokens), "plain": tokens == ["x"],
-                          "system": source.choice(PROMPTS[template]),
-                          "prompt": source.random() < 0.3, "newline": source.random() < 0.5, "numbers": template == AUDIO})
+        tokens = source.choice([["x"], list(family.words)])
+        questions.append({"turns": make_turns(source, list(family.media), tokens, family.media_roles),
+                          "plain": tokens == ["x"], "system": family.prompt, "media": family.form,
+                          "prompt": source.random() < 0.3, "newline": source.random() < 0.5,
+                          "numbers": family.template == AUDIO})
+    if family.left_out:  # a newline that follows it is left out too
+        questions = [each for each in questions if not has_newline_first(each["turns"])]
     (folder / "questions").write_text("".join(json.dumps(q) + "\n" for q in questions))
     subprocess.run([probe, folder / model / "tokenizer.json", folder / "questions",
                     folder / "answers"], check=True)
     answers = (folder / "answers").read_text(encoding="utf-8").split("\n")[:-1]
     different = compared_ids = 0
     for question, answer in zip(questions, map(json.loads, answers), strict=True):
-        messages = to_messages(question["turns"], has_media)
+        messages = to_messages(question["turns"], bool(family.media))
         text = rendered_by.render(messages=messages, add_generation_prompt=question["prompt"],
-                                  default_prompt=question["system"])
+                                  bos_token="<|begin_of_text|>")
+        if family.left_out:
+            text = text.replace(family.left_out, "")
         expected = {"text": text}
-        if template == QWEN_VL:
+        if family.template == QWEN_VL:
             own = tokenizer.apply_chat_template(messages, tokenize=False,
                                                 add_generation_prompt=question["prompt"])
             assert own == text, "the template that train_tokenizer.py writes is another one"
@@ -294,42 +330,86 @@ def compare(probe, folder, tokenizer, template, source, count):
             compared_ids += 1
             expected["ids"] = tokenizer(text, add_special_tokens=False)["input_ids"]
             expected["targets"] = (
-                read_off_llama_targets(tokenizer, expected["ids"]) if template == LLAMA
+                read_off_llama_targets(tokenizer, expected["ids"]) if family.is_llama
                 else read_off_targets(tokenizer, expected["ids"], question["newline"]))
         if any(answer[key] != value for key, value in expected.items()):
             different += 1
             if different <= 3:
                 print(f"{ascii(question)}\n  got      {ascii(answer)}\n"
                       f"  expected {ascii(expected)}")
-    name = {QWEN_VL: "qwen-vl", AUDIO: "qwen2-audio", QWEN_TEXT: "qwen text", LLAMA: "llama 3"}[template]
-    print(f"{name}: {count - different} of {count} equal, "
+    print(f"{family.name}: {len(questions) - different} of {len(questions)} equal, "
           f"{compared_ids} with ids and targets")
     return different + (compared_ids < count // 4)
 
 
+def compare_clips(probe, folder, tokenizer, source, count):
+    """Compares the ids of chats with clips with those that the processor of Qwen3-VL makes."""
+    processor = Qwen3VLProcessor(Qwen2VLImageProcessor(patch_size=16), tokenizer,
+                                 Qwen3VLVideoProcessor(size=dict(shortest_edge=4096,
+                                                                 longest_edge=65536)))
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    rendered_by = environment.from_string(published("qwen3_vl"))
+    questions = []
+    while len(questions) < count:
+        turns = make_turns(source, ["video"], ["x"], media_roles=(1,))
+        clips = sum(part == {"video": 0} for turn in turns for part in turn["parts"])
+        if clips and not has_newline_first(turns):
+            frames, fps = source.randint(2, 9), source.choice([0.7, 1, 2, 4, 24, 29.97])
+            questions.append({"turns": turns, "system": "", "prompt": False, "newline": True,
+                              "clips": clips, "fps": fps,
+                              "seconds": [i / fps for i in range(frames)]})
+    (folder / "questions").write_text("".join(json.dumps(q) + "\n" for q in questions))
+    subprocess.run([probe, folder / "first/tokenizer.json", folder / "questions",
+                    folder / "answers"], check=True)
+    answers = map(json.loads, (folder / "answers").read_text(encoding="utf-8").split("\n")[:-1])
+    different = 0
+    for question, answer in zip(questions, answers, strict=True):
+        frames = len(question["seconds"])
+        text = rendered_by.render(messages=to_messages(question["turns"], True))
+        made = processor(
+            text=[text], videos=[torch.zeros(frames, 3, 64, 48, dtype=torch.uint8)] * question["clips"],
+            do_sample_frames=False, cap_pixels_per_frame=False, add_special_tokens=False,
+            video_metadata=[VideoMetadata(total_num_frames=frames, fps=question["fps"],
+                                          frames_indices=list(range(frames)))
+                            for _ in range(question["clips"])])
+        written = tokenizer.decode(made["input_ids"][0])
+        # One pad for each step; and the processor keeps the marks of the template around a clip.
+        written = re.sub(r"(<\|video_pad\|>)+", r"\1", written)
+        written = re.sub(r"<\|vision_start\|>((?:<[0-9.]+ seconds><\|vision_start\|><\|video_pad\|>"
+                         r"<\|vision_end\|>)+)<\|vision_end\|>", r"\1", written)
+        got = tokenizer.decode(answer["ids"])
+        if got != written:
+            different += 1
+            if different <= 3:
+                print(f"{ascii(question)}\n  got      {ascii(got)}\n  expected {ascii(written)}")
+    print(f"clips of qwen3-vl: {count - different} of {count} equal")
+    return different
+
+
 def check_known_templates(config):
-    """The program warns of none of these templates, because they are compared here."""
+    """The program knows these templates and no others, because they are compared here."""
     source = (ROOT / "src/data/text/model_template.cpp").read_text()
-    for text in [QWEN_VL, AUDIO, INTERN, LLAVA, json.loads(config.read_text())["chat_template"]]:
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        assert digest in source, f"src/data/text/model_template.cpp lacks {digest}"
+    texts = [INTERN, LLAVA, json.loads(config.read_text())["chat_template"],
+             *(family.template for family in FAMILIES)]
+    digests = {hashlib.sha256(text.rstrip(" \t\r\n").encode()).hexdigest() for text in texts}
+    assert digests == set(re.findall(r'"([0-9a-f]{64})"', source)), "digests of model_template.cpp"
 
 
 def main():
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 400
     source = random.Random(SEED)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         trained = train_tokenizer(folder, source)
         check_known_templates(trained / "tokenizer_config.json")
-        tokenizer = AutoTokenizer.from_pretrained(trained)
-        different = sum(compare(sys.argv[1], folder, tokenizer, template, source, count)
-                        for template in [QWEN_VL, QWEN_TEXT])
-        for template, tokens, name in ((LLAMA, LLAMA_TOKENS, "llama"),
-                                       (AUDIO, AUDIO_TOKENS, "audio")):
-            other = with_tokens(trained, folder / name, tokens)
-            different += compare(sys.argv[1], folder, other, template, source, count)
-        different += sum(compare_tiles(sys.argv[1], folder, trained, template, source, count // 2)
+        own = AutoTokenizer.from_pretrained(trained)
+        different = 0
+        for family in FAMILIES:
+            tokenizer = (with_tokens(trained, folder / family.name, family.tokens) if family.tokens
+                         else own)
+            different += compare(sys.argv[1], folder, tokenizer, family, source, count)
+        different += compare_clips(sys.argv[1], folder, own, source, count // 8)
+        different += sum(compare_tiles(sys.argv[1], folder, trained, template, source, count)
                          for template in [INTERN, LLAVA])
     sys.exit(1 if different else 0)
 

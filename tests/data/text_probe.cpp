@@ -5,7 +5,8 @@
 // {"encode": "...", "plain": true}  -> {"ids": [...], "text": "...", "skipped": "..."}
 // {"decode": [1, 2]}                -> {"text": "...", "skipped": "...", "streamed": "..."}
 // {"turns": [{"role": 1, "parts": ["...", {"video": 0}]}], "system": "...", "prompt": false,
-//  "newline": true}                 -> {"text": "...", "ids": [...], "targets": [...]}
+//  "newline": true, "seconds": [0, 0.5]}  -> {"text": "...", "ids": [...], "targets": [...]}
+// `seconds` are the times of the frames of each clip of Qwen3-VL.
 
 #include <fstream>
 #include <iostream>
@@ -14,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "data/preprocess/qwen_vl.h"
 #include "data/text/chat_template.h"
 #include "data/text/tokenizer.h"
 
@@ -62,6 +64,7 @@ std::vector<Turn> read_turns(const Json& listed) {
 MediaForm form_of(const std::string& name) {
   static const std::map<std::string, MediaForm> forms{
       {"qwen_vl", MediaForm::kQwenVl},
+      {"qwen_omni", MediaForm::kQwenOmni},
       {"internvl", MediaForm::kInternVl},
       {"llava_onevision", MediaForm::kLlavaOneVision}};
   return forms.at(name);
@@ -75,7 +78,12 @@ Json answer_chat(const Tokenizer& tokenizer, const Json& question) {
   const std::vector<Turn> turns = read_turns(question.at("turns"));
   const ChatEnd end =
       question.at("prompt").get<bool>() ? ChatEnd::kGenerationPrompt : ChatEnd::kLastTurn;
-  const std::vector<double> times(question.value("frames", 0), 0.0);
+  std::vector<double> times(question.value("frames", 0), 0.0);
+  if (question.contains("seconds")) {
+    PreprocessorConfig config;
+    config.limits_whole_clip = true;
+    times = times_of_clip(question.at("seconds").get<std::vector<double>>(), config);
+  }
   const EncodedChat encoded = chat.encode(turns, end, [&](const MediaReference&) { return times; });
   return {{"text", chat.render(turns, end)}, {"ids", encoded.tokens}, {"targets", encoded.targets}};
 }

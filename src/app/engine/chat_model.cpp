@@ -13,6 +13,7 @@
 #include "data/preprocess/qwen_vl.h"
 #include "data/preprocess/whisper.h"
 #include "data/text/chat_template.h"
+#include "data/text/model_template.h"
 #include "data/text/tokenizer.h"
 #include "mesh/device.h"
 #include "model/generate.h"
@@ -40,11 +41,11 @@ class LoadedChatModel final : public ChatModel {
         config_(config::read_model_config(answerer_.directory)),
         tokenizer_(
             data::Tokenizer::load(std::filesystem::path(answerer_.directory) / "tokenizer.json")),
-        chat_(tokenizer_,
-              {.system_prompt = config::system_prompt_of(
-                   config_.family, options.system.value_or(answerer_.run.data.system_prompt)),
-               .media = data::media_form_of(config_),
-               .numbers_sounds = config::entry_of(config_.family).numbers_sounds}) {
+        chat_(tokenizer_, {.system_prompt = data::system_prompt_of(
+                               answerer_.directory, config_.family,
+                               options.system.value_or(answerer_.run.data.system_prompt)),
+                           .media = data::media_form_of(config_),
+                           .numbers_sounds = config::entry_of(config_.family).numbers_sounds}) {
     if (config_.vision)
       preprocessor_ =
           data::read_preprocessor_config(answerer_.directory, *config_.vision,

@@ -9,6 +9,7 @@
 #include "data/loader/write_objects.h"
 #include "data/record/record.h"
 #include "data/text/document_template.h"
+#include "data/text/model_template.h"
 
 namespace tributary::data {
 namespace {
@@ -349,10 +350,11 @@ std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
                                             LogMel log_mel) {
   QwenEncoding encoding;
   encoding.tokenizer = &tokenizer;
-  encoding.chat = {.system_prompt = config::system_prompt_of(model.family, run.data.system_prompt),
-                   .media = media_form_of(model),
-                   .train_on_newline = run.data.train_on_newline,
-                   .numbers_sounds = config::entry_of(model.family).numbers_sounds};
+  encoding.chat = {
+      .system_prompt = system_prompt_of(run.model.path, model.family, run.data.system_prompt),
+      .media = media_form_of(model),
+      .train_on_newline = run.data.train_on_newline,
+      .numbers_sounds = config::entry_of(model.family).numbers_sounds};
   encoding.most_tokens = most_tokens_of(run);
   encoding.takes_pairs = run.objective.compares_pairs();
   encoding.truncates = run.data.too_long == config::TooLong::kTruncate;

@@ -33,6 +33,7 @@ struct ChatTemplate::Style {
   std::string_view end;          // of a turn
   std::string_view after_end;    // plain
   bool trims = false;            // white space at both ends of a turn
+  std::string_view preamble{};   // of the system turn, which then is never left out
 };
 
 namespace {
@@ -51,8 +52,17 @@ constexpr ChatTemplate::Style kLlama3{.begin = "<|begin_of_text|>",
                                       .after_end = "",
                                       .trims = true};
 
+constexpr ChatTemplate::Style kLlama31 = [] {
+  ChatTemplate::Style style = kLlama3;
+  style.preamble = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
+  return style;
+}();
+/// A control token that Llama 3.1 has and Llama 3 has not.
+constexpr std::string_view kEndOfMessage = "<|eom_id|>";
+
 const ChatTemplate::Style& style_of(const Tokenizer& tokenizer) {
-  return !tokenizer.find(kChatMl.start) && tokenizer.find(kLlama3.start) ? kLlama3 : kChatMl;
+  if (tokenizer.find(kChatMl.start) || !tokenizer.find(kLlama3.start)) return kChatMl;
+  return tokenizer.find(kEndOfMessage) ? kLlama31 : kLlama3;
 }
 
 /// The white space that Python's strip takes away.
@@ -144,6 +154,7 @@ class ChatTemplate::Writer {
   void add_turn(const Turn& turn) {
     const bool counts = turn.role == Role::kAssistant && turn.is_learned;
     begin_turn(turn.role);
+    if (turn.role == Role::kSystem) plain(style_.preamble, false);
     const std::vector<Part> parts = style_.trims ? trimmed(turn.parts) : turn.parts;
     for (const Part& part : puts_media_first(options_.media) ? media_first(parts) : parts) {
       if (const auto* text = std::get_if<std::string>(&part))
@@ -218,7 +229,7 @@ std::vector<ChatTemplate::Segment> ChatTemplate::list_segments(std::span<const T
                                                                const ClipTimes& clip_times) const {
   Writer writer(*style_, options_, clip_times);
   const bool lacks_system = turns.empty() || turns.front().role != Role::kSystem;
-  if (lacks_system && !options_.system_prompt.empty())
+  if (lacks_system && !(options_.system_prompt.empty() && style_->preamble.empty()))
     writer.add_turn({Role::kSystem, {options_.system_prompt}});
   for (const Turn& turn : turns) writer.add_turn(turn);
   if (end == ChatEnd::kGenerationPrompt) writer.begin_turn(Role::kAssistant);

@@ -41,10 +41,11 @@ using ClipTimes = std::function<std::vector<double>(const MediaReference& clip)>
 
 /// The chats of the families, built from turns and not from text, so that the text of a user cannot
 /// become a control token. The tokenizer says which: ChatML where it has <|im_start|>, the headers
-/// of Llama 3 where it has <|start_header_id|>.
+/// of Llama 3 where it has <|start_header_id|>, with the dates of Llama 3.1 where it has
+/// <|eom_id|>.
 ///
-/// Text: equals the template of Qwen2.5-VL or, with an empty system_prompt, plain ChatML (Qwen3
-/// without tools and thinking); that of Llama 3 without tools and dates;
+/// Text: equals the published templates of the families without tools and thinking
+/// (data/text/model_template.cpp lists them), with the date that Llama 3.1 has by default;
 /// docs/theory/numerics.md, "Prompt and targets". A clip whose steps have times is written as by
 /// Qwen3-VL: `<0.2 seconds>` and a pad of its own for each step; with numbers_sounds, sounds as by
 /// Qwen2-Audio.

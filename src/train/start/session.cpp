@@ -19,6 +19,7 @@
 #include "core/sha256.h"
 #include "data/loader/encode_sample.h"
 #include "data/text/chat_template.h"
+#include "data/text/model_template.h"
 #include "mesh/device.h"
 #include "model/weights/peft_adapter.h"
 #include "train/balance/measured_times.h"
@@ -154,8 +155,8 @@ RunIdentity identify(const Session& session) {
     data += str(data.empty() ? "" : "; ", describe(source));
   RunIdentity identity = describe_identity(session.config);
   identity["model.shape"] = describe_shape(*session.model);
-  identity["data.system_prompt"] =
-      config::system_prompt_of(session.model_config.family, session.config.data.system_prompt);
+  identity["data.system_prompt"] = data::system_prompt_of(folder, session.model_config.family,
+                                                          session.config.data.system_prompt);
   identity["model.tokenizer"] = digest_file(folder + "/tokenizer.json");
   identity["model.preprocessor"] = digest_file(folder + "/preprocessor_config.json");
   identity["model.chat_template"] = digest_template(*session.tokenizer);
