@@ -21,13 +21,26 @@ data::Picture resize(const data::Picture& picture, int height, int width) {
           ops::resize_bicubic(picture.rgb, picture.height, picture.width, height, width)};
 }
 
-/// The processors, as tile_processors.py numbers them.
-enum Processor : std::int32_t { kQwenVl, kInternVl, kLlavaAlone, kLlavaAmongOthers };
+/// The processors, as tile_processors.py and qwen_processors.py number them.
+enum Processor : std::int32_t {
+  kQwenVl,
+  kInternVl,
+  kLlavaAlone,
+  kLlavaAmongOthers,
+  kQwen3Vl,
+  kQwenOmni
+};
 
 data::PreprocessorConfig config_of(std::int32_t processor, std::int64_t least, std::int64_t most) {
   data::PreprocessorConfig config;
   config.image = config.clip = {least, most};
-  if (processor == kQwenVl) return config;
+  if (processor == kQwenVl || processor == kQwenOmni) return config;
+  if (processor == kQwen3Vl) {
+    config.patch = 16;
+    config.mean = config.deviation = {0.5F, 0.5F, 0.5F};
+    config.limits_whole_clip = true;
+    return config;
+  }
   config.temporal_patch = 1;
   config::VisionConfig& tower = config.tiles.emplace();
   tower.temporal_patch = 1;

@@ -1,5 +1,5 @@
 """Compares grids, patch rows and numbers of tokens with transformers' image and video processors:
-Qwen2-VL's, and those of the families of tiles.
+those of Qwen2-VL, Qwen3-VL and Qwen2.5-Omni, and those of the families of tiles.
 
 Both sides resize with ATen's kernel on 8-bit pixels (the torchvision backend), so the rows must be
 equal to within the last bits of the normalisation; grids must be equal.
@@ -17,19 +17,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import numpy
+import qwen_processors
 import tile_processors
 import torch
-from transformers import Qwen2VLImageProcessor, Qwen2VLVideoProcessor
 
 torch.set_num_threads(1)
 
-QWEN = tile_processors.QWEN
 MOST_ERROR = 1e-5
-LIMITS = (3136, 100352)
-# (height, width): the table of the size rule, size limits, extreme aspects, sides below one patch.
-SIZES = [(224, 224), (336, 336), (480, 640), (100, 30), (340, 600), (42, 70), (50, 50), (13, 13),
-         (1, 1), (1, 150), (14, 2000), (10, 1500), (7, 1400), (1400, 7), (3, 28), (28, 28), (29, 27),
-         (333, 1000), (56, 56), (112, 896), (317, 316), (600, 90)]
 
 
 def items(random):
@@ -41,16 +35,7 @@ def items(random):
         fine = coarse.repeat(9, 1).repeat(9, 2)[:, :height, :width]
         return numpy.ascontiguousarray(fine.astype(numpy.uint8))
 
-    for size in SIZES:
-        yield QWEN, False, LIMITS, pixels(1, *size)
-    for _ in range(80):
-        height, width = (int(2 ** random.uniform(0, 9.5)) for _ in range(2))
-        if max(height, width) <= 200 * min(height, width):
-            least = int(random.integers(784, 20000))
-            yield QWEN, False, (least, int(random.integers(least, 200000))), pixels(1, height, width)
-    for frames in (1, 2, 3, 4, 7):
-        height, width = (int(random.integers(30, 300)) for _ in range(2))
-        yield QWEN, True, LIMITS, pixels(frames, height, width)
+    yield from qwen_processors.items(random, pixels)
     yield from tile_processors.items(random, pixels)
 
 
@@ -64,29 +49,14 @@ def run_ours(binary, cases):
         with open(f"{folder}/out", "rb") as file:
             for processor, *_ in cases:
                 grid = struct.unpack("<4i", file.read(16))
-                width = 1176 if processor == QWEN else 588
+                width = qwen_processors.WIDTHS.get(processor, 588)
                 values = numpy.frombuffer(file.read(int(numpy.prod(grid[:3])) * width * 4), "<f4")
                 yield grid, values.reshape(-1, width)
 
 
 def run_theirs(processor, is_clip, limits, pixels):
-    if processor != QWEN:
-        return tile_processors.run(processor, is_clip, limits, pixels)
-    grid, rows = run_qwen(is_clip, limits, pixels)
-    grid = tuple(grid[0].tolist())
-    return (*grid, grid[0] * grid[1] * grid[2] // 4), rows
-
-
-def run_qwen(is_clip, limits, pixels):
-    if is_clip:
-        processor = Qwen2VLVideoProcessor(min_pixels=limits[0], max_pixels=limits[1])
-        video = torch.from_numpy(pixels).permute(0, 3, 1, 2)
-        result = processor(videos=[video], return_tensors="pt", cap_pixels_per_frame=False)
-        return result["video_grid_thw"], result["pixel_values_videos"]
-    processor = Qwen2VLImageProcessor(min_pixels=limits[0], max_pixels=limits[1])
-    image = torch.from_numpy(pixels[0]).permute(2, 0, 1)
-    result = processor(images=[image], return_tensors="pt", input_data_format="channels_first")
-    return result["image_grid_thw"], result["pixel_values"]
+    by_family = qwen_processors if processor in qwen_processors.WIDTHS else tile_processors
+    return by_family.run(processor, is_clip, limits, pixels)
 
 
 def main():

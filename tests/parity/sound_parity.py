@@ -1,5 +1,5 @@
 """Compares what becomes of files of sound with soundfile, soxr and transformers' feature extractor
-of Whisper, as users of Qwen2-Audio call them by librosa.load."""
+of Whisper, as users of Qwen2-Audio and Qwen2.5-Omni call them by librosa.load."""
 
 import argparse
 import math
@@ -15,6 +15,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import numpy
+import qwen_processors
 import soundfile
 import soxr
 import torch
@@ -70,16 +71,31 @@ def their_samples(path):
     return numpy.pad(resampled, (0, max(0, length - len(resampled))))[:length]
 
 
-def compare(path, samples, frames, rows, extractor):
+def frames_of_audio(samples):
+    """Frames, rows and tokens of Qwen2-Audio, by the extractor of its processor."""
+    given = WhisperFeatureExtractor(feature_size=BINS)(
+        samples, sampling_rate=RATE, return_attention_mask=True, return_tensors="np")
+    used = (int(given["attention_mask"].sum()) + 1) // 2
+    return min(3000, 2 * used + 1), given["input_features"][0].T, used // 2
+
+
+def frames_of_omni(samples):
+    """The same of Qwen2.5-Omni, by its processor."""
+    made = qwen_processors.omni_processor()(text="<|audio_bos|><|AUDIO|><|audio_eos|>",
+                                            audio=[samples], return_tensors="np")
+    return (int(made["feature_attention_mask"].sum()), made["input_features"][0].T,
+            qwen_processors.count_omni_tokens(made, "audio"))
+
+
+def compare(path, samples, frames, rows, tokens, frames_of):
     """Returns the worst errors; raises AssertionError where sizes differ."""
     theirs = their_samples(path)
     assert len(samples) == len(theirs), f"{len(samples)} samples, expected {len(theirs)}"
-    given = extractor(samples, sampling_rate=RATE, return_attention_mask=True, return_tensors="np")
-    used = (int(given["attention_mask"].sum()) + 1) // 2
-    assert frames == min(3000, 2 * used + 1), f"{frames} frames of {used} positions"
-    expected = given["input_features"][0].T[:frames]
+    count, expected, their_tokens = frames_of(samples)
+    assert frames == count, f"{frames} frames, expected {count}"
+    assert tokens == their_tokens, f"{tokens} tokens, expected {their_tokens}"
     return (float(numpy.abs(samples - theirs).max(initial=0)),
-            float(numpy.abs(rows.reshape(frames, BINS) - expected).max()))
+            float(numpy.abs(rows.reshape(frames, BINS) - expected[:frames]).max()))
 
 
 def refused_files(folder):
@@ -99,39 +115,55 @@ def refused_files(folder):
     yield folder / "cut.flac", "sound_damaged"
 
 
+def run_ours(binary, folder, chunk, positions, paths):
+    """Yields (path, samples, frames, rows, tokens); then what is refused, as text."""
+    (folder / "list").write_text(f"{chunk} {positions}\n" + "".join(f"{path}\n" for path in paths))
+    done = subprocess.run([binary, folder / "list", folder / "out"], check=True, text=True,
+                          capture_output=True)
+    with open(folder / "out", "rb") as out:
+        def take(width):
+            count = struct.unpack("<i", out.read(4))[0]
+            return count, numpy.frombuffer(out.read(4 * count * width), "<f4")
+
+        for path in paths:
+            _, samples = take(1)
+            frames, rows = take(BINS)
+            yield path, samples, frames, rows, take(0)[0]
+    yield done.stdout
+
+
+def compare_all(answers, frames_of, faults, worst):
+    for path, *ours in answers:
+        try:
+            errors = compare(path, *ours, frames_of)
+        except AssertionError as error:
+            faults.append(f"{path.name}: {error}")
+            continue
+        worst[:] = [max(pair) for pair in zip(worst, errors)]
+        if not (errors[0] <= MOST_SAMPLE_ERROR and errors[1] <= MOST_ROW_ERROR):
+            faults.append(f"{path.name}: samples differ by {errors[0]:.1e}, rows by {errors[1]:.1e}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binary", required=True, help="the executable sound_rows")
     options = parser.parse_args()
-    extractor = WhisperFeatureExtractor(feature_size=BINS)
     faults, worst = [], [0.0, 0.0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths, refused = list(write_files(folder)), list(refused_files(folder))
-        (folder / "list").write_text("".join(f"{path}\n" for path in
-                                             [*paths, *(path for path, _ in refused)]))
-        done = subprocess.run([options.binary, folder / "list", folder / "out"], check=True,
-                              text=True, capture_output=True)
+        *answers, said = run_ours(options.binary, folder, 0, 1500,
+                                  [*paths, *(path for path, _ in refused)])
         expected = "".join(f"{path} {code}\n" for path, code in refused)
-        if done.stdout != expected:
-            faults.append(f"refused:\n{done.stdout}expected:\n{expected}")
-        with open(folder / "out", "rb") as out:
-            def take(width):
-                count = struct.unpack("<i", out.read(4))[0]
-                return count, numpy.frombuffer(out.read(4 * count * width), "<f4")
-
-            for path in paths:
-                _, samples = take(1)
-                frames, rows = take(BINS)
-                try:
-                    errors = compare(path, samples, frames, rows, extractor)
-                except AssertionError as error:
-                    faults.append(f"{path.name}: {error}")
-                    continue
-                worst = [max(pair) for pair in zip(worst, errors)]
-                if not (errors[0] <= MOST_SAMPLE_ERROR and errors[1] <= MOST_ROW_ERROR):
-                    faults.append(f"{path.name}: samples differ by {errors[0]:.1e}, "
-                                  f"rows by {errors[1]:.1e}")
+        if said != expected:
+            faults.append(f"refused:\n{said}expected:\n{expected}")
+        compare_all(answers[:len(paths)], frames_of_audio, faults, worst)
+        # The spectrogram of Qwen2.5-Omni is ten times as long, so a few files are enough.
+        *answers, said = run_ours(options.binary, folder, 200, 15000,
+                                  [*paths[:2], paths[10], *paths[13:17], folder / "long.wav"])
+        if said:
+            faults.append(f"refused of Qwen2.5-Omni:\n{said}")
+        compare_all(answers, frames_of_omni, faults, worst)
     print("\n".join(faults))
     print(f"{len(paths)} files, {len(refused)} refused; worst: samples {worst[0]:.1e}, "
           f"rows {worst[1]:.1e}")

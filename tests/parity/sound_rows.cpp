@@ -1,6 +1,7 @@
-// Reads files of sound and writes what becomes of them, for sound_parity.py. Per file named in the
-// list: i32 samples at 16 kHz, f32 values; i32 frames, f32 rows. A refused file has 0 and 0, and
-// its code is printed.
+// Reads files of sound and writes what becomes of them, for sound_parity.py. The first line of the
+// list says the frames of a chunk (0: none, as in Qwen2-Audio) and the positions of the longest
+// sound. Per file named in the list: i32 samples at 16 kHz, f32 values; i32 frames, f32 rows; i32
+// tokens. A refused file has zeros, and its code is printed.
 
 #include <cstdint>
 #include <exception>
@@ -26,7 +27,8 @@ void write(std::ofstream& out, const std::vector<float>& values, std::int64_t co
 }
 
 void convert(std::ifstream& list, std::ofstream& out) {
-  const data::SoundConfig config;
+  data::SoundConfig config;
+  list >> config.model.chunk >> config.model.positions >> std::ws;
   for (std::string path; std::getline(list, path);) {
     std::ifstream in(path, std::ios::binary);
     const std::vector<char> text{std::istreambuf_iterator<char>(in), {}};
@@ -37,13 +39,13 @@ void convert(std::ifstream& list, std::ofstream& out) {
               : Result<data::PatchedItem>(sound.refusal());
     if (!item) {
       std::cout << path << " " << item.refusal().code << "\n";
-      write(out, {}, 0);
-      write(out, {}, 0);
+      for (int number = 0; number < 3; ++number) write(out, {}, 0);
       continue;
     }
     const std::vector<float> samples = data::resample(sound.value(), config.rate);
     write(out, samples, std::ssize(samples));
     write(out, item.value().rows, item.value().grid.patches());
+    write(out, {}, config.model.tokens_of(item.value().grid));
   }
 }
 

@@ -8,7 +8,7 @@ from transformers import GotOcr2ImageProcessor, InternVLVideoProcessor, LlavaOne
 from transformers import LlavaOnevisionVideoProcessor
 from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
 
-QWEN, INTERN, LLAVA_ALONE, LLAVA_AMONG_OTHERS = range(4)
+INTERN, LLAVA_ALONE, LLAVA_AMONG_OTHERS = range(1, 4)
 PATCH = 14
 SIDES = {INTERN: 56, LLAVA_ALONE: 60, LLAVA_AMONG_OTHERS: 60}  # pixels of a tile
 MERGES = {INTERN: 2, LLAVA_ALONE: 1, LLAVA_AMONG_OTHERS: 1}
