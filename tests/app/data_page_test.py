@@ -46,6 +46,9 @@ class DataPage(unittest.TestCase):
             (self.folder / name).write_bytes(GREY)
         for name in re.findall(r'"([a-z0-9]+\.(?:wav|flac|mp3))"', PAGE.read_text()):
             soundfile.write(self.folder / name, [0.0] * 8000, 8000)
+        for name in re.findall(r'"([a-z0-9]+\.m4a)"', PAGE.read_text()):
+            subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "sine=duration=1",
+                            self.folder / name], check=True)
         for name in set(re.findall(r'"([a-z0-9]+\.mp4)"', PAGE.read_text())):
             subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i",
                             "testsrc=size=64x48:rate=8:duration=1", self.folder / name], check=True)

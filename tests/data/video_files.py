@@ -1,5 +1,5 @@
-"""Holds video files against FFmpeg's own program (pixels) and transformers' processors (which frames
-are taken), and trains on them as on the same frames as pictures.
+"""Holds video files against FFmpeg's own program (pixels, sound) and transformers' processors (which
+frames are taken), and trains on them as on the same frames as pictures.
 
 usage: video_files.py VIDEO_PROBE TRIBUTARY
 """
@@ -15,6 +15,7 @@ import sys
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
 
+import numpy
 import PIL.Image
 import run_case
 import tiny_run
@@ -27,6 +28,16 @@ VIDEOS = {  # name: how ffmpeg makes it
     "web.webm": ["-r", "15", "-t", "2", "-c:v", "libvpx-vp9", "-b:v", "300k"],
     "stated.mp4": ["-r", "10", "-t", "2", "-c:v", "libx264", "-pix_fmt", "yuv444p",
                    "-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709"],
+}
+SOUNDS = {  # name: how ffmpeg makes it of a tone in each channel
+    "talk.m4a": ["-c:a", "aac", "-ar", "44100"],
+    "talk.aac": ["-c:a", "aac", "-ar", "16000", "-ac", "1"],
+    "talk.webm": ["-c:a", "libopus", "-ar", "48000"],
+    "talk.wma": ["-c:a", "wmav2", "-ar", "22050"],
+    "film.mp4": ["-f", "lavfi", "-i", "testsrc=size=32x32:rate=8:duration=2", "-c:a", "aac", "-ac", "1"],
+    "film.mkv": ["-c:a", "flac", "-sample_fmt", "s16"],
+    "film.avi": ["-c:a", "pcm_u8", "-ar", "8000"],
+    "deep.mov": ["-c:a", "pcm_s32le", "-ar", "32000"],
 }
 
 
@@ -117,6 +128,57 @@ class VideoFiles(run_case.RunCase):
                                    text=True, capture_output=True)
         self.assertEqual(inspected.returncode, 0, inspected.stderr)
         self.assertIn("clips 8", inspected.stdout)
+
+    def make_sound(self, name, *words):
+        path = self.shared / name
+        ffmpeg("-f", "lavfi", "-i",
+               "aevalsrc=0.4*sin(440*2*PI*t)*t|0.3*sin(660*2*PI*t*t):s=48000:d=1.3", *words, path)
+        return path
+
+    def test_sound_is_that_of_ffmpeg(self):
+        for name, words in SOUNDS.items():
+            with self.subTest(name):
+                path = self.make_sound(name, *words)
+                done = self.probe("sound", path, self.shared / "raw")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                count, rate = map(int, done.stdout.split())
+                asked = dict(zip(words, words[1:])).get("-ar", "48000")
+                self.assertEqual(rate, int(asked))
+                self.assertAlmostEqual(count / rate, 1.3, delta=0.12)
+                channels = 1 if "-ac" in words else 2
+                raw = numpy.frombuffer(ffmpeg("-i", path, "-map", "0:a:0", "-f", "f32le", "-c:a",
+                                              "pcm_f32le", "-"), "<f4")
+                expected = raw.reshape(-1, channels).mean(axis=1)
+                found = numpy.fromfile(self.shared / "raw", "<f4")
+                self.assertEqual((len(found), count), (len(expected), len(expected)))
+                self.assertLessEqual(numpy.abs(found - expected).max(), 1e-6)
+                self.assertGreater(numpy.abs(found).max(), 0.1)
+
+    def test_names_what_is_no_sound(self):
+        whole = self.make_sound("whole.m4a", "-c:a", "aac").read_bytes()
+        first = self.make_sound("first.m4a", "-c:a", "aac", "-movflags", "+faststart").read_bytes()
+        make_video(self.shared / "silent.mp4", VIDEOS["plain.mp4"])
+        ffmpeg("-f", "lavfi", "-i", "anullsrc=r=8000:cl=mono", "-t", "601", self.shared / "long.m4a")
+        for name, content, words in [
+                ("no index", whole[:len(whole) // 2], "sound_damaged"),
+                ("cut", first[:len(first) // 2], "sound_damaged"),
+                ("silent", (self.shared / "silent.mp4").read_bytes(), "empty_sound: no stream of sound"),
+                ("long", (self.shared / "long.m4a").read_bytes(), "sound_limit: more than 600 seconds"),
+                ("text", b"no sound at all" * 9, "unknown_sound")]:
+            with self.subTest(name):
+                (self.shared / "bad").write_bytes(content)
+                done = self.probe("sound", self.shared / "bad", self.shared / "raw")
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(words, done.stderr)
+
+    def test_damaged_sound_is_read_or_refused(self):
+        for name in ("talk.m4a", "talk.webm", "talk.aac"):
+            path = self.make_sound(name, *SOUNDS[name])
+            done = self.probe("damage", path, 1, 60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            taken, refused = map(int, done.stdout.split())
+            self.assertGreater(taken, 0)
+            self.assertGreater(refused, 0)
 
     def test_names_what_is_no_video(self):
         path = self.shared / "cut.mp4"

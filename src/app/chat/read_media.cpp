@@ -41,10 +41,10 @@ ChatPicture read_picture(const std::string& path) {
 
 ChatSound read_sound(const std::string& path) {
   Result<data::Sound> sound =
-      data::decode_sound(read_media(path, "sound", "WAV, FLAC, Ogg or MP3"));
+      data::decode_sound(read_media(path, "sound", "WAV, FLAC, Ogg, MP3, M4A or MP4"));
   TRIB_REQUIRE(sound.has_value(), .what = "app: sound cannot be decoded", .where = path,
                .found = str(sound.refusal().code, ": ", sound.refusal().reason),
-               .expected = "a WAV, FLAC, Ogg or MP3 file");
+               .expected = "a WAV, FLAC, Ogg, MP3, M4A or MP4 file");
   return {.name = path, .sound = std::move(sound).value()};
 }
 

@@ -48,7 +48,8 @@ Run declare_generate(Verb& verb) {
   const auto given = std::make_shared<GenerateArguments>();
   declare_model(verb, given->answer);
   verb.option("--image", given->images, "JPEG or PNG file; may be given several times");
-  verb.option("--audio", given->sounds, "WAV, FLAC, Ogg or MP3 file; may be given several times");
+  verb.option("--audio", given->sounds,
+              "WAV, FLAC, Ogg, MP3, M4A or MP4 file; may be given several times");
   verb.required("--prompt", given->prompt, "What the user says, after images and sounds");
   verb.option("--max-new-tokens", given->answer.max_new_tokens,
               "Longest answer [tokens]; with the prompt at most max_position_embeddings");

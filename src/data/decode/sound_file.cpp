@@ -5,6 +5,9 @@
 #include <memory>
 #include <optional>
 #include <sndfile.h>
+#include <string_view>
+
+#include "data/decode/media_library.h"
 
 namespace tributary::data {
 namespace {
@@ -89,15 +92,39 @@ Result<OpenSound> open_sound(std::span<const std::uint8_t> file, const SoundLimi
   return sound;
 }
 
+/// Whether the first bytes are those of a container that libsndfile does not read: MP4 and its
+/// like, Matroska and WebM, AVI, ASF, or AAC in ADTS.
+bool is_for_ffmpeg(std::span<const std::uint8_t> file) {
+  using namespace std::string_view_literals;
+  const std::string_view bytes(reinterpret_cast<const char*>(file.data()),
+                               std::min<std::size_t>(file.size(), 16));
+  const auto has = [&](std::size_t at, std::string_view words) {
+    return bytes.size() > at && bytes.substr(at).starts_with(words);
+  };
+  const bool is_adts = file.size() > 1 && file[0] == 0xFF && (file[1] & 0xF6) == 0xF0;
+  return is_adts || has(4, "ftyp"sv) || has(0, "\x1a\x45\xdf\xa3"sv) ||
+         (has(0, "RIFF"sv) && has(8, "AVI "sv)) || has(0, "\x30\x26\xb2\x75\x8e\x66\xcf\x11"sv);
+}
+
 }  // namespace
 
 Result<SoundSize> read_sound_size(std::span<const std::uint8_t> file, const SoundLimits& limits) {
+  if (is_for_ffmpeg(file)) {
+    const Result<const MediaLibrary*> library = load_media_library();
+    if (!library) return library.refusal();
+    return library.value()->read_sound_size(file, limits);
+  }
   const Result<OpenSound> sound = open_sound(file, limits);
   if (!sound) return sound.refusal();
   return SoundSize{.samples = sound.value().info.frames, .rate = sound.value().info.samplerate};
 }
 
 Result<Sound> decode_sound(std::span<const std::uint8_t> file, const SoundLimits& limits) {
+  if (is_for_ffmpeg(file)) {
+    const Result<const MediaLibrary*> library = load_media_library();
+    if (!library) return library.refusal();
+    return library.value()->decode_sound(file, limits);
+  }
   const Result<OpenSound> opened = open_sound(file, limits);
   if (!opened) return opened.refusal();
   const SF_INFO& info = opened.value().info;

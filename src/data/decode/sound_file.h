@@ -22,7 +22,8 @@ struct Sound {
   std::vector<float> samples;
 };
 
-/// Limits of a file of sound, checked on its header before a sample is decoded.
+/// Limits of a file of sound, checked on its header before a sample is decoded. Where the header
+/// does not tell, decoding ends at the limit.
 struct SoundLimits {
   double most_seconds = 600;
   int most_channels = 32;
@@ -33,12 +34,15 @@ struct SoundLimits {
 /// Decodes a WAV, FLAC, Ogg (Vorbis, Opus) or MP3 file, and takes the mean of its channels, as
 /// librosa.load and soundfile do: the decoder is theirs, libsndfile.
 ///
+/// The sound of an M4A, MP4, WebM, Matroska, AVI, ASF or AAC file is decoded by FFmpeg's libraries.
 /// The first bytes decide the format, never the name.
-/// errors: Refusal `unknown_sound`, `sound_limit`, `empty_sound`, `sound_damaged`
+/// errors: Refusal `unknown_sound`, `sound_limit`, `empty_sound`, `sound_damaged`; `video_reader`
+///         where a file needs FFmpeg's libraries and the build has none
 [[nodiscard]] Result<Sound> decode_sound(std::span<const std::uint8_t> file,
                                          const SoundLimits& limits = {});
 
-/// Reads only the header of a whole file; checks the limits too.
+/// Reads only the header of a whole file; checks the limits too. Of a file for FFmpeg's libraries
+/// all samples are decoded and counted, as no header tells their number exactly.
 /// errors: as decode_sound
 [[nodiscard]] Result<SoundSize> read_sound_size(std::span<const std::uint8_t> file,
                                                 const SoundLimits& limits = {});

@@ -17,16 +17,6 @@ struct VideoHeader {
   double fps = 0;  // frames per second, on average
 };
 
-/// The functions of the library libtributary_video.so, which FFmpeg's libraries come with. It is
-/// loaded when the first video file is met: they are many, and most runs need none.
-struct VideoCodec {
-  Result<VideoHeader> (*read_header)(std::span<const std::uint8_t> file,
-                                     const PictureLimits& limits);
-  Result<std::vector<Picture>> (*decode)(std::span<const std::uint8_t> file,
-                                         std::span<const std::int64_t> indices,
-                                         const PictureLimits& limits);
-};
-
 /// Reads the header of the first video stream of a file in any container that FFmpeg knows. Where
 /// it does not count its frames, their packets are counted.
 ///
