@@ -77,6 +77,7 @@ class Finetune(GuideCase):
         self.assertEqual(words[-1], "0")
         server = subprocess.Popen([TRIBUTARY, *words[1:]], cwd=folder, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(server.kill)
         self.assertRegex(server.stdout.readline(), "serving mine at http://127.0.0.1:")
         server.send_signal(signal.SIGINT)
         server.communicate(timeout=60)

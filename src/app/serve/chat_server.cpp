@@ -1,7 +1,10 @@
 #include "app/serve/chat_server.h"
 
+#include <atomic>
+#include <chrono>
 #include <httplib.h>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "app/serve/answer_queue.h"
 #include "app/serve/api_json.h"
@@ -96,9 +99,15 @@ class ChatServer::Impl {
   }
 
   [[nodiscard]] int port() const { return options_.port; }
-  void serve() { server_.listen_after_bind(); }
+  void serve() {
+    server_.listen_after_bind();
+    has_served_ = true;
+  }
   void stop() {
     queue_.close();
+    // The library forgets a stop that comes before it listens.
+    while (!server_.is_running() && !has_served_)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     server_.stop();
   }
 
@@ -180,6 +189,7 @@ class ChatServer::Impl {
   ChatServerOptions options_;
   CompletionId started_;
   AnswerQueue queue_;
+  std::atomic<bool> has_served_ = false;
   httplib::Server server_;  // its threads end before the queue
 };
 

@@ -30,7 +30,7 @@ class ChatServer {
   [[nodiscard]] int port() const;
   /// Serves until another thread calls stop().
   void serve();
-  /// Ends the answer under way, and serve().
+  /// Ends the answer under way, and serve(), which another thread has called or is about to.
   void stop();
 
  private:
