@@ -86,7 +86,7 @@ class Recipes(unittest.TestCase):
         data = pathlib.Path(self.folder.name) / "many.jsonl"
         data.write_text("".join(json.dumps(long if i % 4 < 2 else chat) + "\n" for i in range(128)))
         said = self.look("configs/own_data.yaml", "model.path=configs/demo_model", "--dry-run", "--json",
-                         "data.held_out_fraction=0", "data.sources.0.images=.", path=data)
+                         "data.held_out_fraction=0", "validation.every=0", "data.sources.0.images=.", path=data)
         (run,) = json.loads(said)["dry_run"]
         tokens = run["data"].pop("estimated_tokens")
         self.assertEqual(run["data"], {"records": 128, "held_out_records": 0, "steps": 200,
