@@ -98,8 +98,9 @@ TEST(SearchPlan, NoPlanIsBelowTheBoundWhereOneBatchIsSmaller) {
     tightness += *bound;
   }
   EXPECT_GE(feasible, problems * 2 / 3);
-  std::cout << "the bound is " << tightness / feasible << " of the best on the mean\n";
-  EXPECT_GE(tightness / feasible, 0.5);
+  std::cout << "the bound is " << tightness / static_cast<double>(feasible)
+            << " of the best on the mean\n";
+  EXPECT_GE(tightness / static_cast<double>(feasible), 0.5);
 }
 
 TEST(SearchPlan, NoPlanIsBelowTheBoundWhereLongTextsTakeTurnsWithImages) {
