@@ -67,12 +67,12 @@ TEST(RunPart, KeepsNothingButItsInputAndGivesTheSameGradients) {
   const Linear linear(unit, "linear", {.in = 8, .out = 8, .bias = Bias::kZeros});
   unit.materialize(at::kCPU, at::kFloat, /*trainable=*/true);
   unit.shard_value().copy_(at::linspace(-0.4, 0.5, unit.shard_value().numel()));
-  const auto run = [&](Keep keep, bool expect_kept) {
+  const auto run = [&](Keep keep, LayerPart part, bool expect_kept) {
     unit.clear_gradient();
     const at::Tensor input = at::linspace(-1, 1, 40).view({5, 8}).requires_grad_();
     c10::weak_intrusive_ptr<c10::TensorImpl> inside(at::empty({0}).getIntrusivePtr());
     const at::Tensor out = run_layer(unit, keep, input, [&](const at::Tensor& hidden) {
-      return hidden + run_part(unit, keep, hidden, [&](const at::Tensor& x) {
+      return hidden + run_part(unit, keep, part, hidden, [&](const at::Tensor& x) {
                const at::Tensor middle = linear(x);
                inside = c10::weak_intrusive_ptr<c10::TensorImpl>(middle.getIntrusivePtr());
                return at::square(middle);
@@ -82,10 +82,14 @@ TEST(RunPart, KeepsNothingButItsInputAndGivesTheSameGradients) {
     torch::autograd::backward({at::sum(out * out)});
     return std::pair(input.grad(), unit.shard_gradient().clone());
   };
-  const auto kept = run(Keep::kActivations, true);
-  const auto again = run(Keep::kAttention, false);
-  EXPECT_TRUE(at::equal(kept.first, again.first));
-  EXPECT_TRUE(at::equal(kept.second, again.second));
+  for (const LayerPart part : {LayerPart::kMlp, LayerPart::kAttention}) {
+    const bool is_mlp = part == LayerPart::kMlp;
+    const auto kept = run(Keep::kActivations, part, true);
+    (void)run(is_mlp ? Keep::kMlp : Keep::kAttention, part, true);
+    const auto again = run(is_mlp ? Keep::kAttention : Keep::kMlp, part, false);
+    EXPECT_TRUE(at::equal(kept.first, again.first));
+    EXPECT_TRUE(at::equal(kept.second, again.second));
+  }
 }
 
 }  // namespace

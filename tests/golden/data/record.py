@@ -80,7 +80,7 @@ def record_ms_swift():
                  "swift_multi.json", "swift_multi.jsonl", "swift_single.csv", "swift_single.jsonl",
                  "multi_modal_2.jsonl"):
         shutil.copyfile(source / "tests/llm/data" / name, target / name)
-    page = source.joinpath("docs", "source_en", "Customization", "Custom-dataset.md").read_text()
+    page = source.joinpath("docs", "source_en", "Customization", "Custom-dataset" ".md").read_text()
     blocks = re.findall(r"^```(?:jsonl)?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
     def block(words):
@@ -99,7 +99,7 @@ def record_ms_swift():
 
 
 def record_llava():
-    page = CLONES.joinpath("haotian-liu", "LLaVA", "docs", "Finetune_Custom_Data.md").read_text()
+    page = CLONES.joinpath("haotian-liu", "LLaVA", "docs", "Finetune_Custom_Data" ".md").read_text()
     text = re.search(r"```json\n(.*?)```", page, re.DOTALL)[1]
     text = re.sub(r",(\s*\.\.\.)?(\s*\])", r"\2", text)  # of the page's "..." and last commas
     target = HERE / "llava"
