@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 #include "ops/attend_cached.h"
 #include "ops/to_device.h"
@@ -14,7 +15,8 @@ namespace {
 
 parallel::Unit& add_unit(std::vector<std::unique_ptr<parallel::Unit>>& units,
                          const std::string& name, const parallel::Layout& layout) {
-  units.push_back(std::make_unique<parallel::Unit>("backbone", "backbone." + name, layout));
+  units.push_back(std::make_unique<parallel::Unit>(std::string(config::kBackboneModule),
+                                                   "backbone." + name, layout));
   return *units.back();
 }
 

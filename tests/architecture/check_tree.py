@@ -4,7 +4,7 @@ Usage: check_tree.py ROOT prints one line a violation and exits 1 when there is 
 The rules: src/rooms.txt says what each room may include; a torch-free room includes no torch
 header; neither rooms nor folders include each other in a circle; a file has at most 400 lines;
 a README of the room names each of its units; names are snake_case and say what is inside; headers
-define no type twice in a namespace.
+define no type twice in a namespace; names of modules are written in the code of families alone.
 """
 
 import re
@@ -18,6 +18,10 @@ TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{")
 TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: : [^;]*)? \{")
+MODULE = re.compile(r'"(vision|backbone)"')
+# Readers of published files, published methods, and the keys of answers in JSON.
+MAY_NAME_MODULES = ("src/config/family", "src/config/artifact", "src/model/family", "src/model/encoder",
+                    "src/studies", "src/app/answers")
 STEM = re.compile(r"^[a-z][a-z0-9_]*$")
 
 
@@ -157,6 +161,16 @@ def check_types(root):
                            f"{home.relative_to(root)} does")
 
 
+def check_module_names(root):
+    for path in code_files(root, "src"):
+        name = path.relative_to(root)
+        if name.as_posix().startswith(MAY_NAME_MODULES):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if found := MODULE.search(line):
+                yield f"{name}:{number}: names the module {found[1]}; config/family lists modules"
+
+
 def check_tree(root):
     rooms = read_rooms(root)
     return [
@@ -167,6 +181,7 @@ def check_tree(root):
         *check_executable_is_torch_free(root),
         *check_names_and_sizes(root),
         *check_types(root),
+        *check_module_names(root),
     ]
 
 

@@ -78,6 +78,14 @@ class PlantedViolations(unittest.TestCase):
             self.plant(f"src/data/{name}.h", "namespace tributary::data {\nstruct Size {\n};\n}\n")
         self.assert_only("src/data/shape.h: defines tributary::data::Size, as src/data/sample.h")
 
+    def test_a_module_that_is_named_outside_of_families_is_named(self):
+        self.plant("src/config/README.md", "`known_modules`")
+        self.plant("src/rooms.txt", "core no\ndata no core\nconfig no core\n")
+        self.plant("src/config/family/known_modules.cpp", 'const char* k = "vision";\n')
+        self.assertEqual(check_tree(self.root), [])
+        self.plant("src/data/sample.cpp", 'const char* k = "vision";\n')
+        self.assert_only("src/data/sample.cpp:1: names the module vision")
+
     def test_torch_in_the_command_line_is_named(self):
         self.plant("src/rooms.txt", "core no\napp yes core\n")
         self.plant("src/app/cli/main.cpp", "#include <torch/torch.h>\n")

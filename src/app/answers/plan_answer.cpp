@@ -7,6 +7,7 @@
 #include "app/answers/certificate_json.h"
 #include "app/requests/measured_machine.h"
 #include "app/requests/standard_cluster.h"
+#include "config/family/known_modules.h"
 #include "config/plan/plan_names.h"
 #include "config/trace/trace.h"
 #include "core/error.h"
@@ -134,7 +135,7 @@ std::string find_shortage(const PlanningProblem& problem) {
                problem.devices < 2 ? "1 device has" : "the axes allow");
   const std::int64_t fixed = config::virtual_stages_of(order);
   const std::int64_t chunks = fixed > 0 ? fixed : space.chunks.front();
-  const std::int64_t units = plan::units_of(*problem.model.find("backbone"));
+  const std::int64_t units = plan::units_of(*problem.model.find(config::kBackboneModule));
   if (2 * chunks <= units) return {};
   return str("; ", name, " needs ", 2 * chunks, " units of the backbone for 2 stages, ",
              2 * chunks - units, " more than its ", units);

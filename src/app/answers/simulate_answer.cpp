@@ -6,6 +6,7 @@
 
 #include "app/requests/measured_machine.h"
 #include "app/requests/standard_cluster.h"
+#include "config/family/known_modules.h"
 #include "config/plan/plan.h"
 #include "core/error.h"
 #include "cost/watched_costs.h"
@@ -101,7 +102,7 @@ void refuse_idle_for_plan(const SimulateRequest& request) {
                      ? "a plan without a module of placement flow"
                      : str(given.name("--ahead"), ", which takes whole batches"),
                  "a module of placement flow that gives single microbatches");
-  const config::ModulePlan* backbone = request.plan.find("backbone");
+  const config::ModulePlan* backbone = request.plan.find(config::kBackboneModule);
   if (backbone != nullptr && backbone->mesh.tp == 1)
     given.refuse({"--no-sequence-parallel"}, "a backbone of tp 1", "tp above 1");
 }

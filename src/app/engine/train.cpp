@@ -65,12 +65,13 @@ Bytes estimate_activations(const config::RunConfig& config, const config::MeshSh
                         static_cast<double>(mesh.cp * mesh.ulysses);
   const double patches = tokens * static_cast<double>(patches_of_token(graph));
   const auto trains = [&](const std::string& name) { return !lists(config.model.freeze, name); };
-  const bool encoder_trains = std::ranges::any_of(
-      graph.modules,
-      [&](const config::ModuleNode& node) { return node.name != "backbone" && trains(node.name); });
+  const bool encoder_trains =
+      std::ranges::any_of(graph.modules, [&](const config::ModuleNode& node) {
+        return node.name != config::kBackboneModule && trains(node.name);
+      });
   Bytes kept;
   for (const config::ModuleNode& node : graph.modules) {
-    const bool is_backbone = node.name == "backbone";
+    const bool is_backbone = node.name == config::kBackboneModule;
     const config::KnownModule* known = config::find_known_module(node.name);
     const bool is_projector = known != nullptr && known->role == config::ModuleRole::kProjector;
     const bool goes_back = trains(node.name) || ((is_backbone || is_projector) && encoder_trains);

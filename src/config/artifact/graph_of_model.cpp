@@ -6,6 +6,7 @@
 #include "config/artifact/encoder_chains.h"
 #include "config/artifact/module_graph.h"
 #include "config/artifact/text_decoder.h"
+#include "config/family/known_modules.h"
 #include "config/reading/yaml_json.h"
 #include "core/error.h"
 
@@ -137,7 +138,8 @@ ModuleNode backbone_of(const Family& family, const JsonObject& root) {
 /// Adds the modules of a chain, and the edges from each to the next and to the backbone.
 void add_chain(ModuleGraph& graph, const EncoderChain& chain) {
   for (std::size_t i = 0; i < chain.size(); ++i) {
-    graph.edges.push_back({chain[i].name, i + 1 < chain.size() ? chain[i + 1].name : "backbone"});
+    graph.edges.push_back(
+        {chain[i].name, i + 1 < chain.size() ? chain[i + 1].name : std::string(kBackboneModule)});
     graph.modules.push_back(chain[i]);
   }
 }
@@ -149,7 +151,7 @@ ModuleGraph parse_graph_of_model(std::string_view text, const std::string& where
   const JsonObject file(json, where);
   ModuleGraph graph{.name = file.text("model_type", "")};
   if (is_lone_tower(graph.name)) {
-    graph.modules.push_back(patch_tower(file, graph.name, "backbone"));
+    graph.modules.push_back(patch_tower(file, graph.name, std::string(kBackboneModule)));
     return graph;
   }
   const Family& family = family_of(file);

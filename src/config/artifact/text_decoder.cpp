@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/artifact/entry_of.h"
+#include "config/family/known_modules.h"
 #include "core/error.h"
 
 namespace tributary::config {
@@ -159,7 +160,7 @@ ModuleNode backbone_of(const JsonObject& root, const JsonObject& text, const std
   const bool has_experts = std::find(mixtures.begin(), mixtures.end(), true) != mixtures.end();
   const LayerShape mixture = has_experts ? expert_block(text, dense) : dense;
 
-  ModuleNode backbone{.name = "backbone"};
+  ModuleNode backbone{.name = std::string(kBackboneModule)};
   backbone.add({.kind = LayerKind::kEmbedding, .width = dense.width, .vocab = vocab});
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     LayerShape block = mixtures[layer] ? mixture : dense;

@@ -32,10 +32,10 @@ void train_adapters(Plan& plan, const ModelSection& section) {
 
 /// Encoders in front of a backbone whose order puts weight gradients off do so too.
 void split_backward_of_encoders(Plan& plan) {
-  const PipelineOrder order = plan.find("backbone")->schedule;
+  const PipelineOrder order = plan.find(kBackboneModule)->schedule;
   if (!splits_backward(order)) return;
   for (ModulePlan& module : plan.modules)
-    if (module.name != "backbone" && module.placement == Placement::kSeparate)
+    if (module.name != kBackboneModule && module.placement == Placement::kSeparate)
       module.schedule = PipelineOrder::kZbH1;
 }
 

@@ -87,7 +87,8 @@ class Placer {
       for (const FrontModule& each : modules_) names += each.name + ", ";
       return add(section, ".placement",
                  {.what = "config: model has no such module",
-                  .found = modules_.empty() ? "a text model" : "a model of " + names + "backbone",
+                  .found = modules_.empty() ? "a text model"
+                                            : "a model of " + names + std::string(kBackboneModule),
                   .expected = "inline: nothing to place",
                   .fix = str("set parallel.", section.module, ".placement to inline")});
     }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 #include "cost/stages/place_layers.h"
 
@@ -63,7 +64,7 @@ class DegreeCheck {
             "a number of ranks that divides the key-value heads, or a multiple of them");
     require(divides(mesh_.tp, layer.mlp_width), "tp", mesh_.tp,
             str("MLPs ", layer.mlp_width, " wide"), "a number of ranks that divides the MLP");
-    if (module_.name == "backbone") check_ulysses(layer);
+    if (module_.name == config::kBackboneModule) check_ulysses(layer);
     if (layer.experts > 0) check_experts(layer);
   }
   void check_without_experts() const { require(mesh_.ep == 1, "ep", mesh_.ep, "no experts", "1"); }
@@ -110,7 +111,8 @@ void check_placement(const config::Plan& plan, const config::ModuleGraph& model,
   for (const ModulePlan& module : plan.modules) {
     check_modes(module, *model.find(module.name));
     const bool is_inline = module.placement == config::Placement::kInline;
-    const DegreeCheck degrees(module, is_inline ? plan.find("backbone")->mesh : module.mesh);
+    const DegreeCheck degrees(module,
+                              is_inline ? plan.find(config::kBackboneModule)->mesh : module.mesh);
     bool has_experts = false;
     for (const config::LayerRun& run : model.find(module.name)->layers) {
       has_experts = has_experts || run.shape.experts > 0;

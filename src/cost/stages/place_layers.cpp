@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 
 namespace tributary::cost {
@@ -72,7 +73,7 @@ class LayerPlacing {
         stages[stage].groups =
             groups[map_.position_of(static_cast<int>(module), static_cast<int>(stage)).stage];
       }
-      if (chain.name == "backbone") {
+      if (chain.name == config::kBackboneModule) {
         for (const ModuleNode* node : flow_) {
           const ModulePlan& inlined = *plan_.find(node->name);
           if (inlined.placement == config::Placement::kInline)
@@ -97,7 +98,7 @@ class LayerPlacing {
     const ModuleNode* seen = nullptr;
     std::vector<const ModuleNode*> behind;
     for (const ModuleNode* node : flow_) {
-      if (node->name == "backbone" || node->layers.empty()) continue;
+      if (node->name == config::kBackboneModule || node->layers.empty()) continue;
       const bool is_fed = std::any_of(flow_.begin(), flow_.end(), [&](const ModuleNode* before) {
         return feeds(before->name, node->name);
       });
@@ -158,7 +159,7 @@ class LayerPlacing {
       PlacedRun run{.module = of.name,
                     .shape = shape,
                     .layers = layers,
-                    .is_backbone = of.name == "backbone",
+                    .is_backbone = of.name == config::kBackboneModule,
                     .media = media_[of.name],
                     .trains = is_trained,
                     .needs_input_grad = upstream,
@@ -251,7 +252,8 @@ bool has_both_media(const config::ModuleGraph& model) {
         model.edges, [&](const config::ModuleEdge& edge) { return edge.to == node.name; });
   };
   const auto sees = [&](const ModuleNode& node) {
-    return node.name != "backbone" && !node.layers.empty() && !hears(node) && !is_fed(node);
+    return node.name != config::kBackboneModule && !node.layers.empty() && !hears(node) &&
+           !is_fed(node);
   };
   return std::ranges::any_of(model.modules, hears) && std::ranges::any_of(model.modules, sees);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/family/known_modules.h"
 #include "plan/chains/chain_forms.h"
 
 namespace tributary::plan {
@@ -57,7 +58,7 @@ const std::vector<RecomputeChoice>& CellExpansion::recompute_of(std::uint64_t ap
 /// The numbers of chunks that an order can have here; empty when the order cannot run.
 std::vector<std::int64_t> CellExpansion::chunks_of(PipelineOrder order, const Cell& cell) const {
   const std::int64_t pp = cell.pp;
-  const std::int64_t units = units_of(*problem_.model.find("backbone"));
+  const std::int64_t units = units_of(*problem_.model.find(config::kBackboneModule));
   if (pp == 1) return order == PipelineOrder::k1f1b || !has_1f1b() ? plain(order) : none();
   switch (order) {
     case PipelineOrder::kInterleaved: {

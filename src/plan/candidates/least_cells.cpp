@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/family/known_modules.h"
 #include "cost/layer_cost.h"
 #include "cost/stages/place_layers.h"
 
@@ -21,7 +22,7 @@ cost::Media media_of(const config::ModuleGraph& model, const config::ModuleNode&
 cost::PassShape pass_of(const PlanningProblem& problem, const config::ModuleNode& module,
                         const simulate::SampleSize& sample) {
   const cost::MicrobatchShape shape = simulate::shape_of(sample);
-  if (module.name == "backbone") return shape.backbone;
+  if (module.name == config::kBackboneModule) return shape.backbone;
   return shape.of(media_of(problem.model, module));
 }
 

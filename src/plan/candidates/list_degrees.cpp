@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 #include "plan/candidates/list_candidates.h"
 #include "plan/candidates/listed_choices.h"
@@ -125,7 +126,7 @@ class CellListing {
   void list_form(const ChainForm& form, std::uint64_t apart, int colocated,
                  std::optional<double> beside) {
     const std::string missing =
-        missing_degree(problem_, *problem_.model.find("backbone"),
+        missing_degree(problem_, *problem_.model.find(config::kBackboneModule),
                        {.cp = form.cp, .ulysses = form.ulysses, .tp = form.tp}, form.apart);
     const bool has_costs = missing.empty() && beside.has_value();
     std::vector<FormCosts> costs;  // [list_recompute]

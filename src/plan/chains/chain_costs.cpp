@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "config/family/known_modules.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
 namespace tributary::plan {
@@ -58,7 +59,7 @@ LoneChain price_alone(const PlanningProblem& problem, const PlanChoice& choice, 
   }
   if (nodes.size() != chain) alone.backbone = {.mesh = {}, .recompute = alone.backbone.recompute};
   alone.backbone.mesh.pp = 1;
-  nodes.push_back(problem.model.find("backbone"));
+  nodes.push_back(problem.model.find(config::kBackboneModule));
   alone.schedule = config::PipelineOrder::k1f1b;
   alone.microbatches = 1;
   std::vector<ChainCut> cuts;
@@ -86,7 +87,7 @@ ChainCosts::ChainCosts(const PlanningProblem& problem, const PlanChoice& choice,
   each_stage_ = problem.costs()->microbatch(/*has_loss=*/false);
 
   const ModuleNode& node = *lone.node;
-  const bool has_ends = node.name == "backbone";
+  const bool has_ends = node.name == config::kBackboneModule;
   const std::vector<int> shapes = shapes_of_blocks(node);
   const std::int64_t units = units_of(node);
   constexpr int kFirst = -1, kLast = -2, kFirstBlock = -3;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "config/family/known_modules.h"
+
 namespace tributary::plan {
 namespace {
 
@@ -21,7 +23,7 @@ std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t en
                                   std::uint64_t apart) {
   const std::vector<const config::ModuleNode*> encoders = encoders_of(problem);
   const config::ModuleNode& own =
-      encoder < encoders.size() ? *encoders[encoder] : *problem.model.find("backbone");
+      encoder < encoders.size() ? *encoders[encoder] : *problem.model.find(config::kBackboneModule);
   const auto can_cut_all = [&](const ChainForm& form) {
     const config::MeshShape mesh{
         .dp_shard = form.ep, .cp = form.cp, .ulysses = form.ulysses, .tp = form.tp, .ep = form.ep};
@@ -58,7 +60,7 @@ std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t en
 
 std::vector<config::MeshShape> meshes_of(const PlanningProblem& problem, const ChainForm& form,
                                          std::int64_t pp, std::int64_t dp, LeftOut* left_out) {
-  const config::ModuleNode& backbone = *problem.model.find("backbone");
+  const config::ModuleNode& backbone = *problem.model.find(config::kBackboneModule);
   config::MeshShape mesh{
       .pp = pp, .cp = form.cp, .ulysses = form.ulysses, .tp = form.tp, .ep = form.ep};
   std::vector<config::MeshShape> meshes;

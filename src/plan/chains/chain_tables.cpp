@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 
 namespace tributary::plan {
@@ -63,7 +64,7 @@ ChainForm without_recompute(ChainForm form) {
 }
 
 bool is_tied(const PlanningProblem& problem) {
-  const std::vector<config::LayerRun>& runs = problem.model.find("backbone")->layers;
+  const std::vector<config::LayerRun>& runs = problem.model.find(config::kBackboneModule)->layers;
   return std::any_of(runs.begin(), runs.end(), [](const config::LayerRun& run) {
     return run.shape.kind == config::LayerKind::kHead && run.shape.tied;
   });
@@ -130,7 +131,7 @@ ChainTables::ChainTables(const PlanningProblem& problem)
     point_below_[microbatches] = point;
   }
   for (const config::ModuleNode* node : encoders_of(problem)) units_.push_back(units_of(*node));
-  units_.push_back(units_of(*problem.model.find("backbone")));
+  units_.push_back(units_of(*problem.model.find(config::kBackboneModule)));
 }
 
 ChainTables::Table& ChainTables::table_of(const ChainForm& form) {

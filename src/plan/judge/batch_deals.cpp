@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "config/family/known_modules.h"
 #include "plan/judge/simulate_on.h"
 #include "plan/problem/plan_choice.h"
 #include "schedule/pipeline/plan_pipeline.h"
@@ -15,7 +16,7 @@ namespace {
 constexpr std::int64_t kEvaluations = 20'000;
 
 std::int64_t replicas_of(const config::Plan& plan) {
-  const config::MeshShape& mesh = plan.find("backbone")->mesh;
+  const config::MeshShape& mesh = plan.find(config::kBackboneModule)->mesh;
   return mesh.dp_replicate * mesh.dp_shard;
 }
 
@@ -73,7 +74,7 @@ std::vector<std::int32_t> sort_by_cost(const std::vector<schedule::SampleLoad>& 
 
 /// Everything on one stage: the FLOPs of a sample do not depend on where layers are.
 config::Plan plan_of_one_device(const PlanningProblem& problem) {
-  const std::int64_t units = units_of(*problem.model.find("backbone"));
+  const std::int64_t units = units_of(*problem.model.find(config::kBackboneModule));
   return to_plan(problem, {.encoders = {encoders_of(problem).size(), std::nullopt}}, {{0, units}});
 }
 

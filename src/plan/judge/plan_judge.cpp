@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 #include "plan/judge/simulate_on.h"
 #include "schedule/pipeline/plan_pipeline.h"
@@ -245,7 +246,7 @@ const simulate::StepShapes& PlanJudge::shapes_of(const JudgedPlan& plan, std::si
 
 void PlanJudge::load_module(JudgedPlan& plan, const simulate::StepShapes& shapes,
                             std::size_t index) {
-  const bool is_backbone = plan.whole.modules[index].name == "backbone";
+  const bool is_backbone = plan.whole.modules[index].name == config::kBackboneModule;
   const bool is_colocated = plan.whole.modules[index].is_colocated();
   PricedChain& chain = chain_of(plan.choice, plan.chain[index]);
   const StageKinds stages = kinds_of(chain.costs, plan.cuts[index]);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 
 namespace tributary::plan {
@@ -21,7 +22,7 @@ bool has_layers(const cost::CostSource& costs, const ModuleNode& node, std::int6
 std::vector<const ModuleNode*> modules_with(const PlanningProblem& problem, const ModuleNode& node,
                                             std::uint64_t apart) {
   std::vector<const ModuleNode*> modules{&node};
-  if (node.name != "backbone") return modules;
+  if (node.name != config::kBackboneModule) return modules;
   const std::vector<const ModuleNode*> encoders = encoders_of(problem);
   for (const ModuleNode& each : problem.model.modules) {
     const auto found = std::find(encoders.begin(), encoders.end(), &each);

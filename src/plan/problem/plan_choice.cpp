@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "config/family/known_modules.h"
 #include "config/plan/plan_names.h"
 #include "core/error.h"
 #include "schedule/order/all_orders.h"
@@ -26,7 +27,7 @@ std::int64_t blocks_of(const ModuleNode& node) {
 
 std::vector<config::StageLayers> stages_of(const ModuleNode& node, const ChainCut& cut) {
   const std::int64_t last = units_of(node) - 1;
-  const bool has_ends = node.name == "backbone";
+  const bool has_ends = node.name == config::kBackboneModule;
   std::vector<config::StageLayers> stages;
   for (std::size_t stage = 0; stage + 1 < cut.size(); ++stage) {
     config::StageLayers layers;
@@ -136,7 +137,7 @@ double messages_of(const PlanChoice& choice) {
 }
 
 std::int64_t units_of(const ModuleNode& node) {
-  return blocks_of(node) + (node.name == "backbone" ? 2 : 0);
+  return blocks_of(node) + (node.name == config::kBackboneModule ? 2 : 0);
 }
 
 config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
@@ -161,7 +162,7 @@ config::Plan to_plan(const PlanningProblem& problem, const PlanChoice& choice,
     rank += choice.encoders[i]->devices();
     plan.modules.push_back(std::move(module));
   }
-  const ModuleNode& node = *problem.model.find("backbone");
+  const ModuleNode& node = *problem.model.find(config::kBackboneModule);
   plan.modules.push_back(chain_plan(problem, node, choice.backbone, cuts[chain], rank));
   plan.modules.back().schedule = choice.schedule;
   for (const ModuleNode& each : problem.model.modules) {

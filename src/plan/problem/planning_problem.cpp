@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "config/family/known_modules.h"
 #include "config/plan/plan_names.h"
 #include "core/error.h"
 #include "cost/stages/place_layers.h"
@@ -25,7 +26,7 @@ bool reaches_backbone(const config::ModuleGraph& model, const std::string& from)
   while (!open.empty()) {
     const std::string module = open.back();
     open.pop_back();
-    if (module == "backbone") return true;
+    if (module == config::kBackboneModule) return true;
     for (const config::ModuleEdge& edge : model.edges)
       if (edge.from == module && seen.insert(edge.to).second) open.push_back(edge.to);
   }
@@ -60,7 +61,7 @@ void check_batches(const PlanningProblem& problem) {
 }
 
 void check_model(const config::ModuleGraph& model) {
-  const ModuleNode* backbone = model.find("backbone");
+  const ModuleNode* backbone = model.find(config::kBackboneModule);
   TRIB_REQUIRE(backbone != nullptr && has_blocks(*backbone),
                .what = "plan: model has no backbone to place",
                .where = str("model ", model.name, " modules.backbone"),
@@ -131,7 +132,7 @@ void check_problem(const PlanningProblem& problem) {
 std::vector<const ModuleNode*> encoders_of(const PlanningProblem& problem) {
   std::vector<const ModuleNode*> encoders;
   for (const ModuleNode& node : problem.model.modules)
-    if (node.name != "backbone" && has_blocks(node)) encoders.push_back(&node);
+    if (node.name != config::kBackboneModule && has_blocks(node)) encoders.push_back(&node);
   return encoders;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/family/known_modules.h"
 #include "config/plan/plan_names.h"
 #include "core/error.h"
 
@@ -40,7 +41,8 @@ bool lies_on_first_stage(const ModulePlan& colocated, const ModulePlan& backbone
 
 /// The index of the chain that runs a module; an inline one runs in the backbone's.
 int chain_index(const Pipeline& pipeline, const Plan& plan, const std::string& name) {
-  const std::string chain = is_chain(*plan.find(name)) ? name : "backbone";
+  const std::string chain =
+      is_chain(*plan.find(name)) ? name : std::string(config::kBackboneModule);
   const auto found = std::find_if(pipeline.modules.begin(), pipeline.modules.end(),
                                   [&](const PipelineModule& each) { return each.name == chain; });
   return static_cast<int>(found - pipeline.modules.begin());
@@ -55,10 +57,11 @@ Pipeline pipeline_of(const Plan& plan) {
     require_whole_ranks(module);
     if (is_chain(module)) pipeline.modules.push_back(chain_of(module));
     if (module.placement != Placement::kColocated) continue;
-    pipeline.modules.back().beside_first = lies_on_first_stage(module, *plan.find("backbone"));
+    pipeline.modules.back().beside_first =
+        lies_on_first_stage(module, *plan.find(config::kBackboneModule));
     pipeline.modules.back().takes_turns = module.turns;
   }
-  const int backbone = chain_index(pipeline, plan, "backbone");
+  const int backbone = chain_index(pipeline, plan, std::string(config::kBackboneModule));
   for (const ModulePlan& module : plan.modules)
     if (!is_chain(module) && module.train != config::TrainMode::kFrozen)
       pipeline.modules[backbone].trains[0] = true;
@@ -75,7 +78,7 @@ Pipeline pipeline_of(const Plan& plan) {
 
 std::size_t backbone_of(const Pipeline& pipeline) {
   std::size_t backbone = 0;
-  while (pipeline.modules[backbone].name != "backbone") ++backbone;
+  while (pipeline.modules[backbone].name != config::kBackboneModule) ++backbone;
   return backbone;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 #include "cost/collective_cost.h"
 
@@ -69,7 +70,7 @@ class SharedRanks {
                                   const Channel& channel) const {
     if (!has_lane_of(channel) || !is_folded(channel))
       return cost::level_between(cluster, ranks[channel.from], ranks[channel.to]);
-    const std::vector<std::int64_t>& all = plan_.find("backbone")->ranks;
+    const std::vector<std::int64_t>& all = plan_.find(config::kBackboneModule)->ranks;
     return cost::level_between(cluster, all.front(), all.back());
   }
   /// Whether all features stay on the ranks that computed them.

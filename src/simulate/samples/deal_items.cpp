@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "config/family/known_modules.h"
 #include "schedule/pipeline/plan_pipeline.h"
 #include "simulate/samples/deal_samples.h"
 
@@ -51,7 +52,7 @@ std::vector<std::vector<cost::MicrobatchShape>> ItemDealer::deal(
     int module, std::vector<schedule::MediaRound> rounds, std::size_t microbatches) const {
   const schedule::PipelineModule& encoder = pipeline_.modules[module];
   const schedule::MediaSeats seats =
-      schedule::seats_of(plan_.find(encoder.name)->mesh, plan_.find("backbone")->mesh,
+      schedule::seats_of(plan_.find(encoder.name)->mesh, plan_.find(config::kBackboneModule)->mesh,
                          encoder.passes, encoder.takes_turns);
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::int64_t> costs;
   const auto cost = [&](const Grid& grid) {

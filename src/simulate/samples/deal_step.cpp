@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 #include "schedule/pipeline/count_rounds.h"
 #include "schedule/pipeline/plan_pipeline.h"
@@ -54,7 +55,7 @@ schedule::SampleLoad StepDealer::load_of(const SampleSize& size) {
 
 schedule::StepPlan StepDealer::plan(std::span<const SampleSize> samples) {
   const Tokens capacity = plan_.batch.capacity_tokens;
-  const config::MeshShape& mesh = plan_.find("backbone")->mesh;
+  const config::MeshShape& mesh = plan_.find(config::kBackboneModule)->mesh;
   std::vector<schedule::SampleLoad> loads;
   loads.reserve(samples.size());
   for (const SampleSize& size : samples) {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 #include "cost/stages/rank_groups.h"
 #include "simulate/simai/workload_text.h"
@@ -187,7 +188,7 @@ std::vector<std::int64_t> cut_evenly(const std::vector<double>& values, std::int
 }
 
 config::Plan plan_of(const SimaiWorkload& workload) {
-  config::ModulePlan module{.name = "backbone"};
+  config::ModulePlan module{.name = std::string(config::kBackboneModule)};
   module.ranks.resize(static_cast<std::size_t>(workload.ranks));
   std::iota(module.ranks.begin(), module.ranks.end(), 0);
   module.mesh = {.pp = workload.stages,

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "config/artifact/check_profile.h"
+#include "config/family/known_modules.h"
 #include "config/run/adapter_layers.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
@@ -55,7 +56,7 @@ std::set<std::string> behind_trained(const config::ModuleGraph& graph,
 /// The tp ranks of a module; one that is inline has those of the backbone.
 std::int64_t tp_of(const config::Plan& plan, const std::string& module) {
   const config::ModulePlan* own = plan.find(module);
-  if (own == nullptr || own->ranks.empty()) own = plan.find("backbone");
+  if (own == nullptr || own->ranks.empty()) own = plan.find(config::kBackboneModule);
   return own->mesh.tp;
 }
 
@@ -87,7 +88,8 @@ MeasuredTimes::MeasuredTimes(const config::RunConfig& config, const config::Plan
     module.execution.trains_adapters = config.model.has_adapters();
     module.execution.upstream_trains = behind.contains(node.name);
     std::int64_t full = measured_items(costs_, node, module.execution.placement.tp);
-    if (node.name == "backbone") full = std::min(full, config.batch.capacity_tokens.count);
+    if (node.name == config::kBackboneModule)
+      full = std::min(full, config.batch.capacity_tokens.count);
     module.full = static_cast<double>(std::max<std::int64_t>(1, full));
     modules_.emplace(node.name, std::move(module));
     (void)time_of(node.name, 1, 1);  // finds what the profile lacks

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/family/known_modules.h"
 #include "mesh/meet_pairs.h"
 
 namespace tributary::train {
@@ -89,7 +90,7 @@ void connect(const parallel::Edge& edge, c10::Device device) {
 }  // namespace
 
 Meshes open_meshes(const config::Plan& plan, const mesh::World& world, std::int64_t kv_heads) {
-  const config::ModulePlan& backbone = *plan.find("backbone");
+  const config::ModulePlan& backbone = *plan.find(config::kBackboneModule);
   Meshes meshes{.backbone = mesh::Mesh("", backbone.mesh, ranks_of(backbone), world, kv_heads)};
   for (const config::ModulePlan& module : plan.modules) {
     if (module.name == backbone.name || module.placement == config::Placement::kInline) continue;

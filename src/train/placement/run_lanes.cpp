@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/family/known_modules.h"
 #include "core/error.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -67,7 +68,7 @@ const EncoderLane* RunLanes::find_encoder(std::string_view encoder) const {
 
 RunLanes one_lane() {
   RunLanes lanes;
-  lanes.pipeline.modules = {{.name = "backbone"}};
+  lanes.pipeline.modules = {{.name = std::string(config::kBackboneModule)}};
   lanes.backbone = 0;
   return lanes;
 }

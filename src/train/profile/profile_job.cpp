@@ -223,7 +223,7 @@ class ProfileJob {
     const auto mesh_of = [&](const std::string& module) -> const mesh::Mesh& {
       return cut.whole.contains(module) ? alone_mesh : mesh;
     };
-    model::ModelLayout layouts(lay_out_on(mesh_of("backbone"), config));
+    model::ModelLayout layouts(lay_out_on(mesh_of(std::string(config::kBackboneModule)), config));
     for (const config::FrontModule& module : config::front_modules(model_config_))
       if (module.is_encoder() && &mesh_of(module.name) != layouts.backbone.mesh)
         layouts.encoders.emplace(module.name, lay_out_on(mesh_of(module.name), config));
@@ -240,7 +240,7 @@ class ProfileJob {
     const config::BackboneConfig& backbone = model_config_.backbone;
     const bool is_cut = divides(backbone.heads) && divides(backbone.mlp_width) &&
                         (divides(backbone.kv_heads) || tp % backbone.kv_heads == 0);
-    if (!is_cut) whole.insert("backbone");
+    if (!is_cut) whole.insert(std::string(config::kBackboneModule));
     for (const config::FrontModule& module : config::front_modules(model_config_))
       if (module.is_encoder() ? !divides(module.heads) || !divides(module.mlp_width) : !is_cut)
         whole.insert(module.name);

@@ -6,6 +6,7 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "config/family/known_modules.h"
 #include "config/plan/plan_of_run.h"
 #include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
@@ -220,7 +221,7 @@ model::ModelLayout lay_out(const config::RunConfig& config, const config::Plan& 
     if (is_cut) layout.stages = map_stages(map, *plan.find(module));
     return layout;
   };
-  model::ModelLayout layouts(lay_out_module("backbone", meshes.backbone));
+  model::ModelLayout layouts(lay_out_module(std::string(config::kBackboneModule), meshes.backbone));
   for (const auto& [module, mesh] : meshes.encoders)
     layouts.encoders.emplace(module, lay_out_module(module, mesh));
   return layouts;
