@@ -39,6 +39,13 @@ inline Cell with_tower(Cell cell, const config::MeshShape& tower, std::int64_t p
   return cell;
 }
 
+/// A colocated tower whose passes run among those of the backbone.
+inline Cell with_turns(Cell cell, const config::MeshShape& tower, std::int64_t passes) {
+  cell = with_tower(std::move(cell), tower, passes);
+  cell.vision_turns = true;
+  return cell;
+}
+
 // The cells of one model family beside another; without `all` fewer steps and fewer of them.
 
 /// Adds the other towers that see: every axis, a tower on a stage of its own, one with ranks of its

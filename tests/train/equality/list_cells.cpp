@@ -87,12 +87,6 @@ void add_pipelines(bool all, std::vector<Cell>& cells) {
   for (std::size_t i = before; i < cells.size(); ++i) cells[i].steps = 6;
 }
 
-Cell with_turns(Cell cell, const config::MeshShape& tower, std::int64_t passes) {
-  cell = with_tower(std::move(cell), tower, passes);
-  cell.vision_turns = true;
-  return cell;
-}
-
 /// Adds adapters under every axis, order and placement.
 void add_adapters(bool all, std::vector<Cell>& cells) {
   const config::AdapterSection& lora = kLora;
