@@ -48,7 +48,7 @@ void draw_items(RandomStream& random, Path& path) {
     std::vector<std::int32_t>& pack = path.packs.emplace_back(1, 0);
     for (std::int64_t samples = random.between(1, 4); samples > 0; --samples)
       pack.push_back(pack.back() + static_cast<std::int32_t>(random.between(1, 24)));
-    std::int64_t token = random.between(0, 4);
+    std::int64_t token = random.between(0, std::min(4, pack.back() - 1));
     for (; token < pack.back(); token += random.between(0, 4)) {
       const auto source = static_cast<int>(random.below(rows.made.size()));
       Item item{.source = source,
