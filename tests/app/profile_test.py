@@ -143,7 +143,9 @@ class Profile(unittest.TestCase):
         plan = root / "plan.json"
         plan.write_text(self.printed("config", root / "run.yaml", "parallel.tp=4", "--plan",
                                      "parallel.vision.placement=colocated", "parallel.vision.dp_shard=4"))
-        self.assertIn("step", self.printed("simulate", plan, "--profile", out, "--tokens", "16"))
+        (root / "sizes.csv").write_text("40,32,1\n" * 8)
+        step = self.printed("simulate", plan, "--profile", out, "--lengths", root / "sizes.csv")
+        self.assertRegex(step, r"(?s)^step .*backbone replica 0 stage 0, 4 ranks.*vision replica 3 stage 0, 1 rank")
 
     def test_tp_of_two_holds_half_of_a_layer(self):
         tables = self.tables(self.read(self.whole))
