@@ -19,7 +19,6 @@ constexpr std::int64_t kEvaluationsOfASample = 1000;
 constexpr double kEnoughGap = 1e-3;
 constexpr double kFillAimedAt = 0.98;  // of a microbatch; above it tokens count as a load
 constexpr int kRoundsTried = 2;
-constexpr double kLevelEnough = 1.01;  // max / mean of the replicas of a step
 
 using Places = std::vector<std::int32_t>;
 
@@ -196,61 +195,6 @@ StepPlan level_rounds(const StepProblem& problem) {
       problem, split_to_multiple(packed, lengths_of(problem, all), {}, rounds * problem.replicas));
 }
 
-/// The samples of a batch at some places, as a batch of one replica.
-std::vector<SampleLoad> loads_at(const StepProblem& problem, std::span<const std::int32_t> places) {
-  std::vector<SampleLoad> loads;
-  for (const std::int32_t place : places) loads.push_back(problem.samples[place]);
-  return loads;
-}
-
-/// Makes the step level over the replicas, then the microbatches of each. Null where some replica
-/// makes another number of microbatches than was asked for.
-std::optional<StepPlan> level_replicas(const StepProblem& problem) {
-  const Balance shared = share_out(problem, problem.replicas, /*limits_tokens=*/false);
-  std::vector<Places> places(static_cast<std::size_t>(problem.replicas));
-  for (std::size_t i = 0; i < shared.bucket_of.size(); ++i)
-    places[shared.bucket_of[i]].push_back(static_cast<std::int32_t>(i));
-  StepPlan plan{.replica_of = shared.bucket_of, .microbatches = {}, .gap = shared.gap()};
-  for (const Places& own : places) {
-    if (std::ssize(own) < problem.microbatches) return std::nullopt;
-    const std::vector<SampleLoad> samples = loads_at(problem, own);
-    StepProblem alone = problem;
-    alone.samples = samples;
-    alone.replicas = 1;
-    PackedBins bins = std::move(level_rounds(alone).microbatches.front());
-    if (bins.bins() != problem.microbatches) return std::nullopt;
-    for (std::int32_t& item : bins.items) item = own[item];
-    plan.microbatches.push_back(std::move(bins));
-  }
-  return plan;
-}
-
-/// The largest load of a replica over the mean of all, in the worst dimension.
-double slowest_replica(const StepProblem& problem, const StepPlan& plan) {
-  double slowest = 1;
-  for (const Loads& loads : loads_of_chains(problem.samples, problem.balance)) {
-    std::vector<double> sums(static_cast<std::size_t>(problem.replicas));
-    for (std::size_t i = 0; i < loads.size(); ++i)
-      sums[plan.replica_of[i]] += static_cast<double>(loads[i]);
-    const double all = std::accumulate(sums.begin(), sums.end(), 0.0);
-    if (all > 0)
-      slowest = std::max(slowest, std::ranges::max(sums) * static_cast<double>(sums.size()) / all);
-  }
-  return slowest;
-}
-
-/// Level microbatches. A sample above the mean of a microbatch leaves the others of the step level
-/// and its replica late: where replicas meet once a step, that one then gets smaller others.
-StepPlan level_step(const StepProblem& problem) {
-  StepPlan plan = level_rounds(problem);
-  if (problem.replicas == 1 || problem.meeting == Meeting::kMicrobatch) return plan;
-  const double slowest = slowest_replica(problem, plan);
-  if (slowest <= kLevelEnough) return plan;
-  std::optional<StepPlan> by_replica = level_replicas(problem);
-  return by_replica && slowest_replica(problem, *by_replica) < slowest ? std::move(*by_replica)
-                                                                       : std::move(plan);
-}
-
 /// Puts the bins of a replica, which are sorted by cost, in the places of their rounds.
 PackedBins put_in_places(const PackedBins& bins, std::int64_t rounds) {
   std::vector<std::int64_t> bin_at(static_cast<std::size_t>(bins.bins()));
@@ -299,7 +243,7 @@ StepPlan plan_step(const StepProblem& problem) {
                .what = "schedule: nothing to make microbatches level by",
                .found = str(problem.microbatches, " microbatches of each replica"),
                .expected = "a number of microbatches and a balance with packing level");
-  if (is_level) return put_in_places(level_step(problem));
+  if (is_level) return put_in_places(level_rounds(problem));
   const bool is_alone = problem.replicas == 1 || problem.samples.empty();
   if (is_alone || problem.balance == config::Balance::kNone)
     return pack_each(problem, deal_in_turn(problem));

@@ -62,10 +62,8 @@ struct StepPlan {
 /// Replicas that meet once a step are balanced over the step and pack their samples; those that
 /// meet at every microbatch are balanced in each round, with the fewest microbatches that hold all
 /// samples. Packing::kLevel balances all microbatches of the step, because pipelines wait for their
-/// slowest stage at each; where replicas meet once a step and a sample above the mean of a
-/// microbatch would leave its replica over 1 % late, it levels replicas first. Their number is the
-/// one asked for, larger only where the samples need it and smaller only where there are fewer
-/// samples; rounds run in the places of place_of_round.
+/// slowest stage at each. Their number is the one asked for, larger only where the samples need it
+/// and smaller only where there are fewer samples; rounds run in the places of place_of_round.
 ///
 /// units:  a pure function: the same on every rank and for any number of threads
 /// errors: Fault::kInput for a sample longer than the capacity, no replica, a time below 0, or

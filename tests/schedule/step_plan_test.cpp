@@ -213,28 +213,6 @@ TEST(StepPlan, LevelMicrobatchesAreAsManyAsAskedForAndAlike) {
   }
 }
 
-/// Level microbatches alone would leave the replica of the large sample 14 % late.
-TEST(StepPlan, AReplicaWithASampleAboveTheMeanMicrobatchGetsSmallerOthers) {
-  for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    SCOPED_TRACE(seed);
-    auto samples = mixed_samples(seed, 95);
-    std::int64_t all = 0;
-    for (const SampleLoad& sample : samples) all += sample.chains[1].time.count;
-    samples.push_back({.tokens = {400}, .chains = {{}, {{all / 7}}}});
-    const StepProblem problem{.samples = samples,
-                              .replicas = 3,
-                              .balance = Balance::kLpt2d,
-                              .packing = Packing::kLevel,
-                              .microbatches = 4,
-                              .capacity = Tokens{20'000}};
-    const StepPlan plan = plan_step(problem);
-    expect_sound(problem, plan);
-    for (const PackedBins& own : plan.microbatches) EXPECT_EQ(own.bins(), 4);
-    EXPECT_LT(spread_of_step(problem, plan, backbone_of), 1.01);
-    EXPECT_LT(spread_of_step(problem, plan, vision_of), 1.01);
-  }
-}
-
 TEST(StepPlan, LevelMicrobatchesAreMoreWhereTheCapacityDoesNotHoldThem) {
   const std::vector<SampleLoad> samples(12, {.tokens = {500}, .chains = {{{10}}, {{10}}}});
   StepProblem problem{.samples = samples,
