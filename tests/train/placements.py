@@ -188,7 +188,7 @@ class Placements(beside_one_process.BesideOneProcess):
             ("one-inline", 3, {"pp": 2, "audio": separate}, "omni"),
             ("both-colocated", 4, placed(COLOCATED, {"dp_shard": 4, "passes": 2}, pp=2, tp=2,
                                          audio=beside | {"dp_shard": 2, "tp": 2}), "omni"))
-        self.expect_same_after_a_kill("straight-colocated", 2, placed(
+        self.expect_same_after_a_kill("straight-both-colocated", 2, placed(
             COLOCATED, {"dp_replicate": 2, "passes": 2, "turns": True}, pp=2,
             audio=beside | {"tp": 2, "passes": 2}), **self.values("omni"))
         self.expect_same_after_a_kill("straight-towers", 3, {"vision": separate, "audio": separate},

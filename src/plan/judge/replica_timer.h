@@ -20,7 +20,8 @@ struct ReplicaLoad {
 ///
 /// Equals time_step over all replicas where the network is not shared, except for features: those
 /// of a microbatch travel as one message from all replicas of the sender to all of the receiver, by
-/// the route of the folded program.
+/// the route of the folded program. Of several colocated modules it does not follow the turns
+/// between them: the search tries one at a time.
 ///
 /// owns:  nothing; program and network must outlive it
 /// shape: the program has one replica of each module

@@ -85,8 +85,10 @@ TEST(ReplicaTimer, TakesAsLongAsTheSlowestReplicaAloneInTheSimulator) {
   std::vector<std::int64_t> times;  // room with what the run before has left
   for (int i = 0; i < 1500; ++i) {
     const bool is_colocated = random.below(4) == 0;
-    const schedule::Pipeline pipeline = with_one_replica(
-        is_colocated ? schedule::draw_colocated(random) : schedule::draw_pipeline(random, 6, 20));
+    schedule::Pipeline drawn = is_colocated ? schedule::draw_pipeline(random, 5, 9)
+                                            : schedule::draw_pipeline(random, 6, 20);
+    if (is_colocated) schedule::add_beside(random, "beside", drawn);
+    const schedule::Pipeline pipeline = with_one_replica(std::move(drawn));
     // Features are one message of all replicas.
     const bool has_edges = !pipeline.edges.empty();
     const std::size_t replicas = has_edges ? 1 : static_cast<std::size_t>(random.between(1, 5));
