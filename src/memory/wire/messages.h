@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/result.h"
+#include "memory/address/page_table.h"
+#include "memory/status.h"
+#include "memory/wire/frame.h"
+#include "memory/wire/structures.h"
+
+namespace tributary::memory {
+
+// Every message is cumulative or keyed: losing, repeating or reordering one changes nothing in the
+// end.
+
+/// Controller to all: the process has a new epoch. The higher epoch wins; `digest` is that of the
+/// whole page table afterwards.
+struct EpochMessage {
+  std::uint16_t process = 0;
+  std::uint32_t epoch = 0;
+  std::vector<SegmentRow> rows;  // of this process; none when it is gone
+  Digest digest{};
+
+  friend bool operator==(const EpochMessage&, const EpochMessage&) = default;
+};
+
+/// An object that a producer is to make.
+struct AssignedObject {
+  Key key;
+  std::uint32_t pages = 0;  // predicted from the sample's header
+  std::uint32_t zero = 0;
+
+  friend bool operator==(const AssignedObject&, const AssignedObject&) = default;
+};
+static_assert(WireType<AssignedObject> && sizeof(AssignedObject) == 32);
+
+/// Controller to producer: everything that the producer makes for one step. A higher version
+/// replaces the whole list.
+struct AssignMessage {
+  std::uint64_t step = 0, version = 0;
+  std::vector<AssignedObject> objects;
+
+  friend bool operator==(const AssignMessage&, const AssignMessage&) = default;
+};
+
+/// Producer to controller: an object is sealed; resent until acknowledged. Controller to consumer:
+/// where an object of its plan is. A lower generation is ignored.
+struct PublishMessage {
+  ObjectHandle handle;
+
+  friend bool operator==(const PublishMessage&, const PublishMessage&) = default;
+};
+
+/// Producer to controller: the object is gone and must be made again.
+struct RetractMessage {
+  Key key;
+  std::uint64_t generation = 0;
+
+  friend bool operator==(const RetractMessage&, const RetractMessage&) = default;
+};
+
+/// Consumer to controller: asks for a handle newer than `generation`, which was stale (0: has
+/// none).
+struct ResolveMessage {
+  Key key;
+  std::uint64_t generation = 0;
+
+  friend bool operator==(const ResolveMessage&, const ResolveMessage&) = default;
+};
+
+struct PlannedMicrobatch {
+  std::uint32_t dp_rank = 0, order = 0;
+  std::vector<Key> keys;
+
+  friend bool operator==(const PlannedMicrobatch&, const PlannedMicrobatch&) = default;
+};
+
+/// Controller to consumers: what each microbatch of a step is made of. Names no places, so that its
+/// bytes do not depend on who encoded what.
+struct PlanMessage {
+  std::uint64_t step = 0;
+  std::vector<PlannedMicrobatch> microbatches;
+
+  friend bool operator==(const PlanMessage&, const PlanMessage&) = default;
+};
+
+/// Mapped reader to owner, before it touches memory. A set per (reader, epoch, lease id).
+struct LeaseMessage {
+  std::uint64_t lease_id = 0;
+  std::vector<LeaseEntry> entries;
+
+  friend bool operator==(const LeaseMessage&, const LeaseMessage&) = default;
+};
+struct UnleaseMessage {
+  std::uint64_t lease_id = 0;
+
+  friend bool operator==(const UnleaseMessage&, const UnleaseMessage&) = default;
+};
+
+/// Controller to owners: everything planned for this step and earlier ones is free.
+struct CommitMessage {
+  std::uint64_t step = 0;
+
+  friend bool operator==(const CommitMessage&, const CommitMessage&) = default;
+};
+
+/// Receiver to sender of a message of `type`: it arrived. Of keyed messages the key is filled in,
+/// and `sequence` is the generation, step, lease id or epoch.
+struct AckMessage {
+  FrameType type{};
+  Status status{};  // of a LEASE: whether it was given
+  std::uint64_t sequence = 0;
+  Key key;
+
+  friend bool operator==(const AckMessage&, const AckMessage&) = default;
+};
+
+/// Any to controller to all: a rank failed. `fault` is an exit code of core/exit_code.h.
+struct FailMessage {
+  static constexpr std::size_t kMaxTextBytes = 512;
+  std::uint32_t rank = 0, fault = 0;
+  std::string text;
+
+  friend bool operator==(const FailMessage&, const FailMessage&) = default;
+};
+
+/// Closes cleanly; the leases of the sender are dropped.
+struct ByeMessage {
+  friend bool operator==(const ByeMessage&, const ByeMessage&) = default;
+};
+
+using Message = std::variant<Hello, Challenge, Confirm, EpochMessage, AssignMessage, PublishMessage,
+                             RetractMessage, PlanMessage, GetRequest, GetReply, LeaseMessage,
+                             UnleaseMessage, CommitMessage, Credit, Heartbeat, AckMessage,
+                             FailMessage, ByeMessage, ResolveMessage>;
+
+[[nodiscard]] FrameType type_of(const Message& message);
+[[nodiscard]] std::vector<std::byte> body_of(const Message& message);
+/// Parses and checks a body; allocates no more than its bytes justify.
+///
+/// errors: Refusal with the field, its value and its limit; the connection must then be closed
+[[nodiscard]] Result<Message> parse_message(FrameType type, std::span<const std::byte> body);
+
+}  // namespace tributary::memory
