@@ -55,7 +55,7 @@ void add_block(State& state, std::string_view block) {
 
 }  // namespace
 
-std::string sha256(std::string_view text) {
+std::array<std::byte, 32> sha256_digest(std::string_view text) {
   State state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::string padded(text);
@@ -65,10 +65,19 @@ std::string sha256(std::string_view text) {
     padded += static_cast<char>((std::uint64_t{text.size()} * 8 >> shift) & 0xff);
   for (std::size_t at = 0; at < padded.size(); at += 64)
     add_block(state, std::string_view(padded).substr(at, 64));
+  std::array<std::byte, 32> digest{};
+  for (std::size_t i = 0; i < digest.size(); ++i)
+    digest[i] = static_cast<std::byte>(state[i / 4] >> (24 - 8 * (i % 4)));
+  return digest;
+}
+
+std::string sha256(std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string digits;
-  for (const std::uint32_t word : state)
-    for (int shift = 28; shift >= 0; shift -= 4) digits += kHex[(word >> shift) & 15];
+  for (const std::byte byte : sha256_digest(text)) {
+    digits += kHex[std::to_integer<unsigned>(byte) >> 4];
+    digits += kHex[std::to_integer<unsigned>(byte) & 15];
+  }
   return digits;
 }
 

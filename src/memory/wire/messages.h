@@ -49,8 +49,11 @@ struct AssignMessage {
 };
 
 /// Producer to controller: an object is sealed; resent until acknowledged. Controller to consumer:
-/// where an object of its plan is. A lower generation is ignored.
+/// where an object of its plan is. Of messages from one sender about one key, the one of the
+/// highest sequence counts (a producer's is the generation: generations of two owners do not
+/// compare).
 struct PublishMessage {
+  std::uint64_t sequence = 0;
   ObjectHandle handle;
 
   friend bool operator==(const PublishMessage&, const PublishMessage&) = default;
@@ -64,11 +67,11 @@ struct RetractMessage {
   friend bool operator==(const RetractMessage&, const RetractMessage&) = default;
 };
 
-/// Consumer to controller: asks for a handle newer than `generation`, which was stale (0: has
-/// none).
+/// Consumer to controller: asks for a later handle than that of PublishMessage::sequence, which was
+/// stale.
 struct ResolveMessage {
   Key key;
-  std::uint64_t generation = 0;
+  std::uint64_t sequence = 0;
 
   friend bool operator==(const ResolveMessage&, const ResolveMessage&) = default;
 };
@@ -109,8 +112,7 @@ struct CommitMessage {
   friend bool operator==(const CommitMessage&, const CommitMessage&) = default;
 };
 
-/// Receiver to sender of a message of `type`: it arrived. Of keyed messages the key is filled in,
-/// and `sequence` is the generation, step, lease id or epoch.
+/// Receiver to sender: a message of `type` arrived. ack_of() says what `sequence` and `key` are.
 struct AckMessage {
   FrameType type{};
   Status status{};  // of a LEASE: whether it was given
@@ -145,5 +147,10 @@ using Message = std::variant<Hello, Challenge, Confirm, EpochMessage, AssignMess
 ///
 /// errors: Refusal with the field, its value and its limit; the connection must then be closed
 [[nodiscard]] Result<Message> parse_message(FrameType type, std::span<const std::byte> body);
+
+/// The acknowledgement of a message. `sequence` is its step, version, sequence, generation, lease
+/// id, rank or progress, of an EPOCH the process << 32 | epoch; `key` is that of PUBLISH and
+/// RETRACT.
+[[nodiscard]] AckMessage ack_of(const Message& message);
 
 }  // namespace tributary::memory
