@@ -23,7 +23,7 @@ enum class Engine : std::uint16_t { kInProcess = 1, kMemfd = 2, kTcp = 3, kUcx =
 struct TransportKey {
   static constexpr std::size_t kMaxBytes = 512;
   Engine engine{};
-  std::vector<std::byte> bytes;
+  std::vector<std::byte> bytes = {};
 
   friend bool operator==(const TransportKey&, const TransportKey&) = default;
 };
@@ -40,7 +40,7 @@ struct SegmentRow {
   std::int16_t device = -1;
   bool read_only = true;  // readers map it read-only
   Digest host_id{};       // address/host_id.h
-  std::vector<TransportKey> keys;
+  std::vector<TransportKey> keys = {};
 
   /// The key for `engine`; null when the segment cannot be reached by it.
   [[nodiscard]] const TransportKey* find_key(Engine engine) const;

@@ -54,18 +54,18 @@ struct TransferDone {
 /// A control frame came in.
 struct FrameReceived {
   PeerLink link{};
-  Frame frame;
+  Frame frame = {};
 };
 /// A peer connected by itself and passed the handshake.
 struct LinkOpened {
   PeerLink link{};
-  PeerIdentity peer;
+  PeerIdentity peer = {};
 };
 /// A link is gone; its transfers have ended with a TransferDone of their own before.
 struct LinkClosed {
   PeerLink link{};
   Status status{};  // kOk after BYE
-  std::string reason;
+  std::string reason = {};
 };
 using Completion = std::variant<TransferDone, FrameReceived, LinkOpened, LinkClosed>;
 
@@ -109,7 +109,7 @@ struct Grant {
   std::uint64_t id = 0;  // for end_grant(); 0 when nothing was granted
   Status status{};
   std::uint32_t crc32c = 0;
-  std::vector<std::span<const std::byte>> parts;
+  std::vector<std::span<const std::byte>> parts = {};
 };
 
 /// The owner's side of an engine: the checks and leases behind a GET. Called on the progress

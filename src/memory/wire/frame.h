@@ -56,7 +56,7 @@ static_assert(WireType<FrameHeader> && sizeof(FrameHeader) == 32);
 
 struct Frame {
   FrameHeader header;
-  std::vector<std::byte> body;
+  std::vector<std::byte> body = {};
 
   [[nodiscard]] FrameType type() const { return static_cast<FrameType>(header.type); }
   friend bool operator==(const Frame&, const Frame&) = default;

@@ -69,7 +69,7 @@ void put_body(ByteWriter& to, const AckMessage& message) {
 }
 
 void put_body(ByteWriter& to, const FailMessage& message) {
-  to.put(message.rank);
+  to.put(message.process);
   to.put(message.fault);
   const std::string_view text =
       std::string_view(message.text).substr(0, FailMessage::kMaxTextBytes);
@@ -157,7 +157,7 @@ Result<Message> get_ack(ByteReader& from) {
 
 Result<Message> get_fail(ByteReader& from, std::size_t body_bytes) {
   FailMessage message;
-  message.rank = from.get<std::uint32_t>();
+  message.process = from.get<std::uint32_t>();
   message.fault = from.get<std::uint32_t>();
   const std::size_t bytes = body_bytes - std::min<std::size_t>(body_bytes, 8);
   if (bytes > FailMessage::kMaxTextBytes)
@@ -267,7 +267,7 @@ AckMessage ack_of(const Message& message) {
                  [&](const CommitMessage& one) { ack.sequence = one.step; },
                  [&](const Credit& one) { ack.sequence = one.sequence; },
                  [&](const Heartbeat& one) { ack.sequence = one.progress; },
-                 [&](const FailMessage& one) { ack.sequence = one.rank; },
+                 [&](const FailMessage& one) { ack.sequence = one.process; },
                  [](const auto&) {},
              },
              message);

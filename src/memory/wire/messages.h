@@ -23,7 +23,7 @@ namespace tributary::memory {
 struct EpochMessage {
   std::uint16_t process = 0;
   std::uint32_t epoch = 0;
-  std::vector<SegmentRow> rows;  // of this process; none when it is gone
+  std::vector<SegmentRow> rows = {};  // of this process; none when it is gone
   Digest digest{};
 
   friend bool operator==(const EpochMessage&, const EpochMessage&) = default;
@@ -31,7 +31,7 @@ struct EpochMessage {
 
 /// An object that a producer is to make.
 struct AssignedObject {
-  Key key;
+  Key key = {};
   std::uint32_t pages = 0;  // predicted from the sample's header
   std::uint32_t zero = 0;
 
@@ -43,7 +43,7 @@ static_assert(WireType<AssignedObject> && sizeof(AssignedObject) == 32);
 /// replaces the whole list.
 struct AssignMessage {
   std::uint64_t step = 0, version = 0;
-  std::vector<AssignedObject> objects;
+  std::vector<AssignedObject> objects = {};
 
   friend bool operator==(const AssignMessage&, const AssignMessage&) = default;
 };
@@ -54,14 +54,14 @@ struct AssignMessage {
 /// compare).
 struct PublishMessage {
   std::uint64_t sequence = 0;
-  ObjectHandle handle;
+  ObjectHandle handle = {};
 
   friend bool operator==(const PublishMessage&, const PublishMessage&) = default;
 };
 
 /// Producer to controller: the object is gone and must be made again.
 struct RetractMessage {
-  Key key;
+  Key key = {};
   std::uint64_t generation = 0;
 
   friend bool operator==(const RetractMessage&, const RetractMessage&) = default;
@@ -70,7 +70,7 @@ struct RetractMessage {
 /// Consumer to controller: asks for a later handle than that of PublishMessage::sequence, which was
 /// stale.
 struct ResolveMessage {
-  Key key;
+  Key key = {};
   std::uint64_t sequence = 0;
 
   friend bool operator==(const ResolveMessage&, const ResolveMessage&) = default;
@@ -78,7 +78,7 @@ struct ResolveMessage {
 
 struct PlannedMicrobatch {
   std::uint32_t dp_rank = 0, order = 0;
-  std::vector<Key> keys;
+  std::vector<Key> keys = {};
 
   friend bool operator==(const PlannedMicrobatch&, const PlannedMicrobatch&) = default;
 };
@@ -87,7 +87,7 @@ struct PlannedMicrobatch {
 /// bytes do not depend on who encoded what.
 struct PlanMessage {
   std::uint64_t step = 0;
-  std::vector<PlannedMicrobatch> microbatches;
+  std::vector<PlannedMicrobatch> microbatches = {};
 
   friend bool operator==(const PlanMessage&, const PlanMessage&) = default;
 };
@@ -95,7 +95,7 @@ struct PlanMessage {
 /// Mapped reader to owner, before it touches memory. A set per (reader, epoch, lease id).
 struct LeaseMessage {
   std::uint64_t lease_id = 0;
-  std::vector<LeaseEntry> entries;
+  std::vector<LeaseEntry> entries = {};
 
   friend bool operator==(const LeaseMessage&, const LeaseMessage&) = default;
 };
@@ -117,16 +117,17 @@ struct AckMessage {
   FrameType type{};
   Status status{};  // of a LEASE: whether it was given
   std::uint64_t sequence = 0;
-  Key key;
+  Key key = {};
 
   friend bool operator==(const AckMessage&, const AckMessage&) = default;
 };
 
-/// Any to controller to all: a rank failed. `fault` is an exit code of core/exit_code.h.
+/// Any to controller to all: the member of this process number failed. `fault` is an exit code of
+/// core/exit_code.h.
 struct FailMessage {
   static constexpr std::size_t kMaxTextBytes = 512;
-  std::uint32_t rank = 0, fault = 0;
-  std::string text;
+  std::uint32_t process = 0, fault = 0;
+  std::string text = {};
 
   friend bool operator==(const FailMessage&, const FailMessage&) = default;
 };
@@ -149,7 +150,7 @@ using Message = std::variant<Hello, Challenge, Confirm, EpochMessage, AssignMess
 [[nodiscard]] Result<Message> parse_message(FrameType type, std::span<const std::byte> body);
 
 /// The acknowledgement of a message. `sequence` is its step, version, sequence, generation, lease
-/// id, rank or progress, of an EPOCH the process << 32 | epoch; `key` is that of PUBLISH and
+/// id, process or progress, of an EPOCH the process << 32 | epoch; `key` is that of PUBLISH and
 /// RETRACT.
 [[nodiscard]] AckMessage ack_of(const Message& message);
 

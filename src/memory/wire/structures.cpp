@@ -58,7 +58,7 @@ std::optional<std::string> find_broken_rule(const ObjectHandle& handle) {
         extent.bytes > GlobalAddress::kSegmentBytes - (extent.gva % GlobalAddress::kSegmentBytes))
       return str("an extent of ", extent.bytes, " B leaves its segment");
   }
-  if (!is_scattered && (room < fields.bytes || handle.extents.front().gva != fields.first_gva))
+  if (!is_scattered && (room != fields.bytes || handle.extents.front().gva != fields.first_gva))
     return str("extents of ", room, " B do not hold an object of ", fields.bytes, " B");
   return std::nullopt;
 }

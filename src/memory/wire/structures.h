@@ -56,7 +56,7 @@ inline constexpr std::uint16_t kScattered = 2;  // no extents: only the owner ca
 /// The fixed part of a handle; its extents follow on the wire. `tier`, `dtype` hold Tier and
 /// ElementType; `crc32c` covers the object's bytes in order, without padding of pages.
 struct WireHandle {
-  Key key;
+  Key key = {};
   std::uint64_t first_gva = 0, generation = 0, bytes = 0;
   std::uint32_t tokens = 0, crc32c = 0, epoch = 0;
   std::uint16_t process = 0;
@@ -72,8 +72,8 @@ static_assert(WireType<WireHandle> && sizeof(WireHandle) == 88);
 
 /// Names one sealed object and says where its bytes are.
 struct ObjectHandle {
-  WireHandle fields;
-  std::vector<Extent> extents;  // fields.extent_count of them; none with kScattered
+  WireHandle fields = {};
+  std::vector<Extent> extents = {};  // fields.extent_count of them; none with kScattered
 
   friend bool operator==(const ObjectHandle&, const ObjectHandle&) = default;
 };
@@ -117,9 +117,10 @@ struct Credit {
 };
 static_assert(WireType<Credit> && sizeof(Credit) == 24);
 
+/// A member lives: `step` counts its finished steps, `progress` changes while something goes on.
 struct Heartbeat {
   std::uint64_t step = 0, progress = 0;
-  std::uint32_t rank = 0, epoch = 0, section = 0, zero = 0;
+  std::uint32_t process = 0, epoch = 0, section = 0, zero = 0;
 
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };

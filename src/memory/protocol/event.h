@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/exit_code.h"
+#include "memory/object/object_table.h"
+#include "memory/transport/transport.h"
+#include "memory/wire/messages.h"
+
+namespace tributary::memory {
+
+// What the cores of the protocol are told, and what they ask for. They do no input or output, and
+// know no clock: the progress thread and the simulator drive the same code. Members are named by
+// their process number in the pool.
+
+/// A message came in; `from.epoch` is that of its frame.
+struct MessageReceived {
+  PeerIdentity from = {};
+  Message message = {};
+};
+/// Time passed: deadlines, heartbeats, resending.
+struct Tick {};
+/// The link to a member broke.
+struct MemberLost {
+  std::uint16_t process = 0;
+};
+/// To an owner: the encoder has written the object of an Encode, or could not.
+struct Encoded {
+  SlotId slot{};
+  ObjectDescription description = {};
+};
+struct EncodeFailed {
+  SlotId slot{};
+  std::string reason = {};
+};
+/// To an owner: the bytes of a SendObject are on their way, or never will be.
+struct GrantEnded {
+  std::uint64_t grant = 0;
+};
+/// To a reader: a StartGet ended.
+struct GetDone {
+  std::uint64_t request = 0;
+  Status status{};
+};
+/// To a reader: the optimizer step is done on all ranks; its objects are not needed any more.
+struct StepFinished {
+  std::uint64_t step = 0;
+};
+/// To the controller: what a step is made of, in the order of steps.
+struct StepPlanned {
+  PlanMessage plan = {};
+  std::vector<AssignedObject> objects = {};
+};
+/// To the controller: the record of a LogPlan is on disk.
+struct PlanLogged {
+  std::uint64_t step = 0;
+};
+/// To the controller: a process asks to join; `rows` bind its memory.
+struct MemberJoined {
+  PeerIdentity identity = {};
+  std::vector<SegmentRow> rows = {};
+};
+
+using Event = std::variant<MessageReceived, Tick, MemberLost, Encoded, EncodeFailed, GrantEnded,
+                           GetDone, StepFinished, StepPlanned, PlanLogged, MemberJoined>;
+
+struct Send {
+  std::uint16_t to = 0;
+  Message message = {};
+};
+/// An owner asks its encoder to write an object into pages; ends with Encoded or EncodeFailed.
+struct Encode {
+  SlotId slot{};
+  Key key = {};
+  std::vector<PageRun> runs = {};
+};
+/// An owner answers a GET; `length` bytes from `offset` on of the object, none when refused. The
+/// runs stay in place until GrantEnded.
+struct SendObject {
+  std::uint16_t to = 0;
+  GetReply reply;
+  std::vector<PageRun> runs = {};
+  std::uint64_t offset = 0, length = 0, grant = 0;
+};
+/// A reader wants an object; ends with GetDone.
+struct StartGet {
+  std::uint64_t request = 0;
+  ObjectHandle handle = {};
+};
+/// A reader has all objects of a microbatch; comes in the order of steps and microbatches.
+struct DeliverMicrobatch {
+  std::uint64_t step = 0;
+  std::uint32_t order = 0;
+};
+/// The controller wants a plan on disk before anybody sees it; ends with PlanLogged.
+struct LogPlan {
+  PlanMessage plan = {};
+};
+/// The step is committed: its samples are used once and for all.
+struct CommitStep {
+  std::uint64_t step = 0;
+};
+/// The peer broke a rule: its connection is closed, and the refusal counted and logged.
+struct ClosePeer {
+  std::uint16_t process = 0;
+  std::string reason = {};
+};
+/// This process ends.
+struct StopProcess {
+  ExitCode code{};
+  std::string reason = {};
+};
+
+using Action = std::variant<Send, Encode, SendObject, StartGet, DeliverMicrobatch, LogPlan,
+                            CommitStep, ClosePeer, StopProcess>;
+
+}  // namespace tributary::memory

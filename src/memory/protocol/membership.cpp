@@ -1,0 +1,96 @@
+#include "memory/protocol/membership.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tributary::memory {
+
+Membership::Membership(const Timers& timers, PageTable table, std::vector<PeerIdentity> members,
+                       TimePoint now)
+    : timers_(timers), table_(std::move(table)) {
+  for (const PeerIdentity& identity : members) {
+    MemberRecord& record = members_[identity.process];
+    record = {.identity = identity, .state = MemberState::kLive, .heard = now};
+    for (const SegmentRow& row : table_.table().rows())
+      if (row.process == identity.process) record.rows.push_back(row);
+    newest_epoch_ = std::max(newest_epoch_, identity.epoch);
+  }
+}
+
+const MemberRecord* Membership::find(std::uint16_t process) const {
+  const auto found = members_.find(process);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+bool Membership::is_current(const PeerIdentity& from) const {
+  const MemberRecord* member = find(from.process);
+  return member != nullptr && member->is_in() && member->identity.epoch == from.epoch &&
+         member->identity.incarnation == from.incarnation;
+}
+
+void Membership::take(const Heartbeat& heartbeat, std::uint16_t process, TimePoint now) {
+  MemberRecord& member = members_.at(process);
+  member.state = MemberState::kLive;
+  member.heard = now;
+  member.step = std::max(member.step, heartbeat.step);
+}
+
+EpochMessage Membership::renew(std::uint16_t process, std::vector<SegmentRow> rows) {
+  MemberRecord& member = members_.at(process);
+  member.identity.epoch = ++newest_epoch_;
+  for (SegmentRow& row : rows) row.epoch = newest_epoch_;
+  member.rows = std::move(rows);
+  const Result<bool> applied =
+      table_.apply({.process = process, .epoch = newest_epoch_, .rows = member.rows, .digest = {}});
+  TRIB_CHECK(applied.has_value(), .what = "memory: checked rows were refused",
+             .found = applied ? std::string() : applied.refusal().reason);
+  return epoch_of(process);
+}
+
+EpochMessage Membership::epoch_of(std::uint16_t process) const {
+  const MemberRecord& member = members_.at(process);
+  return {.process = process,
+          .epoch = member.identity.epoch,
+          .rows = member.rows,
+          .digest = table_.table().digest()};
+}
+
+EpochMessage Membership::fence(std::uint16_t process) {
+  members_.at(process).state = MemberState::kFenced;
+  return renew(process, {});
+}
+
+void Membership::forget(std::uint16_t process) { members_.at(process).state = MemberState::kGone; }
+
+Result<EpochMessage> Membership::join(const MemberJoined& event, TimePoint now) {
+  const PeerIdentity& identity = event.identity;
+  const auto known = members_.find(identity.process);
+  if (known != members_.end()) {
+    if (known->second.state != MemberState::kGone)
+      return Refusal{"taken", str("memory: process ", identity.process, " has not gone yet")};
+    if (identity.incarnation <= known->second.identity.incarnation)
+      return Refusal{"old",
+                     str("memory: process ", identity.process, " joins as incarnation ",
+                         identity.incarnation, ", after ", known->second.identity.incarnation)};
+  }
+  const Result<PageTable> table = table_.table().with_rows_of(identity.process, event.rows);
+  if (!table) return table.refusal();
+  members_[identity.process] = {.identity = identity, .heard = now};
+  return renew(identity.process, event.rows);
+}
+
+std::vector<std::uint16_t> Membership::silent(TimePoint now) {
+  std::vector<std::uint16_t> lost;
+  for (auto& [process, member] : members_) {
+    if (!member.is_in()) continue;
+    const Nanoseconds silence = now - member.heard;
+    const bool is_producer = member.identity.role == Role::kProducer;
+    if (silence > (is_producer ? timers_.fence : timers_.lost))
+      lost.push_back(process);
+    else if (silence > timers_.heartbeat * 2 && member.state == MemberState::kLive)
+      member.state = MemberState::kSuspect;
+  }
+  return lost;
+}
+
+}  // namespace tributary::memory

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "memory/wire/messages.h"
+
+namespace tributary::memory {
+
+/// A producer's room for objects.
+struct OwnerSpace {
+  std::uint16_t process = 0;
+  std::uint64_t pages = 0;
+};
+
+/// An object of a planned step: who makes it, who reads it, where it is.
+struct ObjectRecord {
+  std::uint64_t step = 0;
+  std::uint32_t pages = 0;
+  std::vector<std::uint16_t> readers = {};
+  std::optional<std::uint16_t> owner = {};
+  std::optional<ObjectHandle> handle = {};  // while it is sealed
+  std::uint64_t newest_generation = 0;      // of the owner, published or retracted
+  std::uint64_t sequence = 0;               // of the last PUBLISH to readers
+};
+
+/// The controller's account of the objects of uncommitted steps. Who makes an object is no part of
+/// the plan: it follows from who lives.
+class ObjectBook {
+ public:
+  /// units: pages of the largest object, which every owner keeps free for step `low`
+  explicit ObjectBook(std::uint64_t reserve) : reserve_(reserve) {}
+
+  void add(std::uint64_t step, const AssignedObject& object, std::vector<std::uint16_t> readers);
+  /// Gives each object of the step that has no owner to the one with the fewest pages of this step;
+  /// a tie takes the lowest process. Returns the pages that each owner got. Where only the reserve
+  /// has room, an owner takes one object into it; where nothing has, objects stay without an owner.
+  std::map<std::uint16_t, std::uint64_t> assign(std::uint64_t step,
+                                                std::span<const OwnerSpace> owners);
+  [[nodiscard]] std::vector<AssignedObject> objects_of(std::uint64_t step,
+                                                       std::uint16_t owner) const;
+  /// The owner is lost: its objects have none, and are nowhere.
+  void release(std::uint16_t owner);
+
+  /// Takes a handle; null when the sender is not the owner or it is not newer than what is known.
+  ObjectRecord* publish(const ObjectHandle& handle);
+  /// The object is gone from its owner, who makes it again. Returns the pages for that; 0 when this
+  /// was known.
+  std::uint32_t retract(std::uint16_t owner, const RetractMessage& message);
+  /// Forgets a committed step; returns its keys.
+  std::vector<Key> erase(std::uint64_t step);
+
+  [[nodiscard]] ObjectRecord* find(const Key& key);
+  [[nodiscard]] const std::map<Key, ObjectRecord>& records() const { return records_; }
+
+ private:
+  [[nodiscard]] std::optional<std::uint16_t> choose(std::uint64_t step, std::uint64_t pages,
+                                                    std::span<const OwnerSpace> owners) const;
+  [[nodiscard]] std::uint64_t planned(std::uint16_t owner, std::uint64_t step) const;
+
+  std::uint64_t reserve_;
+  std::map<Key, ObjectRecord> records_;
+  std::map<std::uint64_t, std::vector<Key>> keys_;                            // by step
+  std::map<std::pair<std::uint16_t, std::uint64_t>, std::uint64_t> planned_;  // owner, step: pages
+};
+
+}  // namespace tributary::memory

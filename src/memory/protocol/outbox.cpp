@@ -1,0 +1,68 @@
+#include "memory/protocol/outbox.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tributary::memory {
+
+Outbox::Place Outbox::acknowledgement_of(std::uint16_t to, const AckMessage& ack) {
+  return {to, ack.type, ack.sequence, ack.key};
+}
+
+Outbox::Place Outbox::place_of(std::uint16_t to, const Message& message) {
+  const AckMessage ack = ack_of(message);
+  std::uint64_t number = 0;
+  if (const auto* epoch = std::get_if<EpochMessage>(&message)) number = epoch->process;
+  if (const auto* assign = std::get_if<AssignMessage>(&message)) number = assign->step;
+  if (const auto* plan = std::get_if<PlanMessage>(&message)) number = plan->step;
+  return {to, ack.type, number, ack.key};
+}
+
+void Outbox::post(std::uint16_t to, Message message, TimePoint now, std::vector<Action>& actions) {
+  actions.push_back(Send{.to = to, .message = message});
+  const Place place = place_of(to, message);
+  if (const auto old = entries_.find(place); old != entries_.end())
+    by_acknowledgement_.erase(acknowledgement_of(to, ack_of(old->second.message)));
+  by_acknowledgement_[acknowledgement_of(to, ack_of(message))] = place;
+  entries_.insert_or_assign(place, Entry{.message = std::move(message), .sent = now});
+}
+
+void Outbox::acknowledge(std::uint16_t from, const AckMessage& ack) {
+  if (const auto node = by_acknowledgement_.extract(acknowledgement_of(from, ack)))
+    entries_.erase(node.mapped());
+}
+
+void Outbox::resend(TimePoint now, std::vector<Action>& actions) {
+  for (auto& [place, entry] : entries_) {
+    if (now - entry.sent < resend_after_) continue;
+    actions.push_back(Send{.to = std::get<0>(place), .message = entry.message});
+    entry.sent = now;
+  }
+}
+
+void Outbox::drop_peer(std::uint16_t process) {
+  const auto is_of_peer = [process](const auto& entry) {
+    return std::get<0>(entry.first) == process;
+  };
+  std::erase_if(entries_, is_of_peer);
+  std::erase_if(by_acknowledgement_, is_of_peer);
+}
+
+void Outbox::drop_object(const Key& key) {
+  const auto is_of_object = [&key](const auto& entry) {
+    const FrameType type = std::get<1>(entry.first);
+    return (type == FrameType::kPublish || type == FrameType::kRetract) &&
+           std::get<3>(entry.first) == key;
+  };
+  std::erase_if(entries_, is_of_object);
+  std::erase_if(by_acknowledgement_, is_of_object);
+}
+
+bool Outbox::has_epoch_of(std::uint16_t process) const {
+  return std::ranges::any_of(entries_, [process](const auto& entry) {
+    const auto* epoch = std::get_if<EpochMessage>(&entry.second.message);
+    return epoch != nullptr && epoch->process == process;
+  });
+}
+
+}  // namespace tributary::memory

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "memory/protocol/event.h"
+
+namespace tributary::memory {
+
+/// Messages that are sent again until they are acknowledged. A newer one about the same thing (the
+/// process of an EPOCH, the step of an ASSIGN or PLAN, the key of a PUBLISH or RETRACT; otherwise
+/// the type) replaces the older one.
+class Outbox {
+ public:
+  explicit Outbox(Nanoseconds resend_after) : resend_after_(resend_after) {}
+
+  void post(std::uint16_t to, Message message, TimePoint now, std::vector<Action>& actions);
+  void acknowledge(std::uint16_t from, const AckMessage& ack);
+  /// Sends again what has waited long enough.
+  void resend(TimePoint now, std::vector<Action>& actions);
+  void drop_peer(std::uint16_t process);
+  /// The object is not needed any more: its PUBLISH and RETRACT are not sent again.
+  void drop_object(const Key& key);
+  /// Whether an EPOCH of this process waits for an acknowledgement.
+  [[nodiscard]] bool has_epoch_of(std::uint16_t process) const;
+
+ private:
+  using Place = std::tuple<std::uint16_t, FrameType, std::uint64_t, Key>;  // to, type, number, key
+  struct Entry {
+    Message message;
+    TimePoint sent;
+  };
+  static Place place_of(std::uint16_t to, const Message& message);
+  static Place acknowledgement_of(std::uint16_t to, const AckMessage& ack);
+
+  Nanoseconds resend_after_;
+  std::map<Place, Entry> entries_;
+  std::map<Place, Place> by_acknowledgement_;
+};
+
+}  // namespace tributary::memory

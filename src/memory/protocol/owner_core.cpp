@@ -1,0 +1,209 @@
+#include "memory/protocol/owner_core.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+namespace tributary::memory {
+
+OwnerCore::OwnerCore(const OwnerConfig& config, PageTable table, Generations generations)
+    : config_(config),
+      member_(config.identity, config.timers, std::move(table)),
+      generations_(generations),
+      low_(config.first_step) {
+  begin_epoch();
+}
+
+void OwnerCore::begin_epoch() {
+  const std::uint32_t epoch = member_.identity().epoch;
+  objects_ = std::make_unique<ObjectTable>(config_.place, epoch, generations_);
+  access_ = std::make_unique<ReaderAccess>(*objects_, config_.limits);
+  credits_.begin_epoch(epoch);
+}
+
+std::vector<Action> OwnerCore::step(const Event& event, TimePoint now) {
+  actions_.clear();
+  if (member_.is_stopped()) return {};
+  if (const auto* message = std::get_if<MessageReceived>(&event)) take(*message, now);
+  if (std::holds_alternative<Tick>(event)) {
+    member_.tick(now, actions_);
+    objects_->expire_leases(now);
+  }
+  if (const auto* encoded = std::get_if<Encoded>(&event)) take(*encoded, now);
+  if (const auto* failed = std::get_if<EncodeFailed>(&event)) take(*failed);
+  if (const auto* ended = std::get_if<GrantEnded>(&event)) access_->end(ended->grant);
+  pages_changed_ |= !std::holds_alternative<MessageReceived>(event);
+  if (std::exchange(pages_changed_, false) && !member_.is_stopped()) {
+    revoke_excess(now);
+    admit();
+  }
+  return std::exchange(actions_, {});
+}
+
+void OwnerCore::take(const MessageReceived& event, TimePoint now) {
+  if (member_.take(event, now, actions_) || member_.is_stopped()) return;
+  if (const auto* epoch = std::get_if<EpochMessage>(&event.message)) take(*epoch);
+  if (const auto* get = std::get_if<GetRequest>(&event.message)) {
+    actions_.push_back(access_->answer(event.from, *get, now));
+    const Status status{std::get<SendObject>(actions_.back()).reply.status};
+    if (status == Status::kBounds)
+      actions_.push_back(ClosePeer{.process = event.from.process,
+                                   .reason = "memory: a request outside of its object or role"});
+  }
+  pages_changed_ |= type_of(event.message) != FrameType::kGet;
+  if (const auto* lease = std::get_if<LeaseMessage>(&event.message)) {
+    AckMessage ack = ack_of(event.message);
+    ack.status = access_->lease(event.from, *lease, now);
+    actions_.push_back(Send{.to = event.from.process, .message = ack});
+  }
+  if (const auto* unlease = std::get_if<UnleaseMessage>(&event.message)) {
+    access_->unlease(event.from, unlease->lease_id);
+    acknowledge(event, actions_);
+  }
+  if (std::holds_alternative<ByeMessage>(event.message))
+    access_->drop(event.from.process, event.from.epoch + 1);
+  if (event.from.role != Role::kController) return;
+  if (const auto* assign = std::get_if<AssignMessage>(&event.message)) take(event, *assign);
+  if (const auto* credit = std::get_if<Credit>(&event.message)) take(event, *credit);
+  if (const auto* commit = std::get_if<CommitMessage>(&event.message)) {
+    acknowledge(event, actions_);
+    take(*commit);
+  }
+}
+
+void OwnerCore::take(const EpochMessage& message) {
+  access_->drop(message.process, message.epoch);
+  if (message.process == config_.identity.process && member_.identity().epoch != objects_->epoch())
+    begin_epoch();
+}
+
+void OwnerCore::take(const MessageReceived& event, const AssignMessage& message) {
+  // Before it has an epoch a process owns nothing; the message comes again.
+  if (member_.identity().epoch == 0) return;
+  acknowledge(event, actions_);
+  if (message.step < low_) return;
+  AssignMessage& own = assigned_[message.step];
+  if (message.version > own.version) own = message;
+}
+
+void OwnerCore::take(const MessageReceived& event, const Credit& credit) {
+  switch (credits_.apply(credit)) {
+    case CreditLedger::Outcome::kApplied:
+    case CreditLedger::Outcome::kRepeated:
+      acknowledge(event, actions_);
+      return;
+    case CreditLedger::Outcome::kOldEpoch:
+      return;
+    case CreditLedger::Outcome::kWithdrawn:
+      actions_.push_back(ClosePeer{.process = event.from.process,
+                                   .reason = str("memory: a grant fell from ", credits_.granted(),
+                                                 " to ", credit.granted_pages, " pages")});
+      return;
+  }
+}
+
+void OwnerCore::take(const CommitMessage& message) {
+  if (message.step < low_) return;
+  low_ = message.step + 1;
+  objects_->retire_through(message.step);
+  std::erase_if(assigned_, [this](const auto& assigned) { return assigned.first < low_; });
+  std::erase_if(made_, [this](const auto& made) {
+    const auto slot = objects_->slots().find(made.second);
+    return slot == objects_->slots().end() || slot->second.step < low_;
+  });
+}
+
+void OwnerCore::take(const Encoded& event, TimePoint now) {
+  --writing_;
+  ++member_.progress;
+  const ObjectSlot& slot = objects_->slot(event.slot);
+  if (slot.step < low_) {  // committed meanwhile: the object was made a second time
+    credits_.give_back(slot.pages);
+    objects_->abort(event.slot);
+    return;
+  }
+  failures_.erase(slot.key);
+  const ObjectHandle& handle = objects_->seal(event.slot, event.description);
+  member_.outbox().post(config_.identity.controller,
+                        PublishMessage{.sequence = handle.fields.generation, .handle = handle}, now,
+                        actions_);
+}
+
+void OwnerCore::take(const EncodeFailed& event) {
+  --writing_;
+  const ObjectSlot& slot = objects_->slot(event.slot);
+  const Key key = slot.key;
+  credits_.give_back(slot.pages);
+  objects_->abort(event.slot);
+  made_.erase(key);
+  if (++failures_[key] < config_.encode_attempts) return;
+  actions_.push_back(
+      Send{.to = config_.identity.controller,
+           .message = FailMessage{.process = config_.identity.process,
+                                  .fault = static_cast<std::uint32_t>(ExitCode::kDataLimit),
+                                  .text = str("memory: sample ", key.sample, " part ", key.part,
+                                              " cannot be encoded: ", event.reason)}});
+}
+
+std::vector<StepPages> OwnerCore::pages_by_step() const {
+  std::map<std::uint64_t, StepPages> pages{{low_, {.step = low_}}};
+  for (const auto& [step, assigned] : assigned_)
+    for (const AssignedObject& object : assigned.objects) {
+      pages[step].step = step;
+      pages[step].planned += object.pages;
+    }
+  for (const auto& [id, slot] : objects_->slots()) {
+    pages[std::max(slot.step, low_)].step = std::max(slot.step, low_);
+    pages[std::max(slot.step, low_)].held += slot.pages;
+  }
+  std::vector<StepPages> list;
+  for (const auto& [step, one] : pages) list.push_back(one);
+  return list;
+}
+
+void OwnerCore::admit() {
+  std::vector<StepPages> pages = pages_by_step();
+  const auto end = assigned_.lower_bound(low_ + config_.window);
+  for (auto assigned = assigned_.begin(); assigned != end; ++assigned)
+    for (const AssignedObject& object : assigned->second.objects) {
+      if (writing_ >= config_.encoders) return;
+      if (!made_.contains(object.key) && start(object, assigned->first, pages))
+        pages = pages_by_step();
+    }
+}
+
+bool OwnerCore::start(const AssignedObject& object, std::uint64_t step,
+                      std::span<const StepPages> pages) {
+  const OwnerCapacity capacity{.pages = config_.place.pages, .reserve = config_.reserve_pages};
+  if (!may_look_ahead(capacity, pages, step, object.pages)) return false;
+  if (object.pages > credits_.available()) return false;
+  const std::optional<SlotId> slot = objects_->reserve(
+      object.key, step, object.pages, step == low_ ? Urgency::kLow : Urgency::kLookAhead);
+  if (!slot) return false;
+  TRIB_CHECK(credits_.consume(object.pages), .what = "memory: available credit was not given");
+  made_[object.key] = *slot;
+  objects_->begin_write(*slot);
+  ++writing_;
+  actions_.push_back(Encode{.slot = *slot, .key = object.key, .runs = objects_->slot(*slot).runs});
+  return true;
+}
+
+void OwnerCore::revoke_excess(TimePoint now) {
+  const OwnerCapacity capacity{.pages = config_.place.pages, .reserve = config_.reserve_pages};
+  while (holds_too_much(capacity, pages_by_step())) {
+    std::optional<std::pair<std::uint64_t, SlotId>> newest;
+    for (const auto& [id, slot] : objects_->slots())
+      if (slot.step > low_ && slot.state == ObjectState::kSealed && slot.leases.empty())
+        newest = std::max(newest, std::optional(std::pair(slot.step, id)));
+    if (!newest) return;  // readers and the encoder still use them
+    const WireHandle revoked = objects_->slot(newest->second).handle.fields;
+    TRIB_CHECK(objects_->revoke(newest->second), .what = "memory: a free object was not revoked");
+    made_.erase(revoked.key);
+    member_.outbox().post(config_.identity.controller,
+                          RetractMessage{.key = revoked.key, .generation = revoked.generation}, now,
+                          actions_);
+  }
+}
+
+}  // namespace tributary::memory

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "memory/admit/credit_ledger.h"
+#include "memory/admit/look_ahead_guard.h"
+#include "memory/protocol/member.h"
+#include "memory/protocol/reader_access.h"
+
+namespace tributary::memory {
+
+struct OwnerConfig {
+  MemberIdentity identity = {};
+  Timers timers = {};
+  SegmentPlace place = {};
+  std::uint32_t reserve_pages = 0;  // pages of the largest object
+  std::uint64_t first_step = 0;     // the oldest uncommitted one, when the job starts
+  std::uint64_t window = 2;         // steps from the oldest uncommitted one that may be made
+  std::uint32_t encoders = 1;       // objects that are written at a time
+  std::uint32_t encode_attempts = 3;
+  ReadLimits limits = {};
+};
+
+/// A producer: makes the objects that it is assigned, in its own segment, and lets readers have
+/// them.
+class OwnerCore {
+ public:
+  /// owns: borrows `generations`, one for each page
+  OwnerCore(const OwnerConfig& config, PageTable table, Generations generations);
+
+  [[nodiscard]] std::vector<Action> step(const Event& event, TimePoint now);
+
+  [[nodiscard]] const ObjectTable& objects() const { return *objects_; }
+  [[nodiscard]] const CreditLedger& credits() const { return credits_; }
+  [[nodiscard]] const Member& member() const { return member_; }
+  [[nodiscard]] const ReaderAccess& access() const { return *access_; }
+  /// The oldest step that is not committed, as far as this owner knows.
+  [[nodiscard]] std::uint64_t low() const { return low_; }
+  /// Pages by step, from low() on.
+  [[nodiscard]] std::vector<StepPages> pages_by_step() const;
+
+ private:
+  void take(const MessageReceived& event, TimePoint now);
+  void take(const EpochMessage& message);
+  void take(const MessageReceived& event, const AssignMessage& message);
+  void take(const MessageReceived& event, const Credit& credit);
+  void take(const CommitMessage& message);
+  void take(const Encoded& event, TimePoint now);
+  void take(const EncodeFailed& event);
+  /// Starts to make what may be made.
+  void admit();
+  [[nodiscard]] bool start(const AssignedObject& object, std::uint64_t step,
+                           std::span<const StepPages> pages);
+  /// Revokes objects of the newest steps while older ones could not be placed.
+  void revoke_excess(TimePoint now);
+  void begin_epoch();
+
+  OwnerConfig config_;
+  Member member_;
+  Generations generations_;
+  std::unique_ptr<ObjectTable> objects_;  // replaced when the epoch begins
+  std::unique_ptr<ReaderAccess> access_;
+  CreditLedger credits_;
+  std::uint64_t low_;
+  std::map<std::uint64_t, AssignMessage> assigned_;
+  std::map<Key, SlotId> made_;  // reserved, being written, or sealed
+  std::map<Key, std::uint32_t> failures_;
+  std::uint32_t writing_ = 0;
+  bool pages_changed_ = false;  // so that something may be started, or must be revoked
+  std::vector<Action> actions_;
+};
+
+}  // namespace tributary::memory

@@ -1,0 +1,190 @@
+#include "memory/protocol/reader_core.h"
+
+#include <algorithm>
+
+namespace tributary::memory {
+
+ReaderCore::ReaderCore(const ReaderConfig& config, PageTable table)
+    : config_(config),
+      member_(config.identity, config.timers, std::move(table)),
+      current_(config.first_step),
+      next_delivery_(config.first_step, 0) {
+  member_.step = current_;
+}
+
+std::vector<Action> ReaderCore::step(const Event& event, TimePoint now) {
+  actions_.clear();
+  if (member_.is_stopped()) return {};
+  if (const auto* message = std::get_if<MessageReceived>(&event)) take(*message, now);
+  if (std::holds_alternative<Tick>(event)) {
+    member_.tick(now, actions_);
+    ask_for_later_handles(now);
+  }
+  if (const auto* done = std::get_if<GetDone>(&event)) take(*done, now);
+  if (const auto* finished = std::get_if<StepFinished>(&event)) take(*finished, now);
+  if (!member_.is_stopped()) {
+    deliver();
+    start_gets(now);
+  }
+  return std::exchange(actions_, {});
+}
+
+void ReaderCore::take(const MessageReceived& event, TimePoint now) {
+  if (member_.take(event, now, actions_) || member_.is_stopped()) return;
+  if (const auto* epoch = std::get_if<EpochMessage>(&event.message)) take(*epoch);
+  if (event.from.role != Role::kController) return;
+  if (const auto* plan = std::get_if<PlanMessage>(&event.message)) take(event, *plan);
+  if (const auto* publish = std::get_if<PublishMessage>(&event.message)) take(event, *publish);
+}
+
+void ReaderCore::take(const EpochMessage& message) {
+  for (auto& [key, wanted] : wanted_) {
+    if (!wanted.published) continue;
+    const WireHandle& handle = wanted.published->handle.fields;
+    if (handle.process == message.process && handle.epoch < message.epoch)
+      wanted.not_before = {};  // is_bound() refuses the old handle; a later one need not wait
+  }
+}
+
+void ReaderCore::take(const MessageReceived& event, const PlanMessage& plan) {
+  acknowledge(event, actions_);
+  if (plan.step < current_ || plans_.contains(plan.step)) return;
+  std::vector<PlannedMicrobatch>& own = plans_[plan.step];
+  for (const PlannedMicrobatch& microbatch : plan.microbatches)
+    if (microbatch.dp_rank == config_.dp_rank) own.push_back(microbatch);
+  std::ranges::sort(own, {}, &PlannedMicrobatch::order);
+  for (const PlannedMicrobatch& microbatch : own)
+    for (const Key& key : microbatch.keys) wanted_.try_emplace(key);
+}
+
+void ReaderCore::take(const MessageReceived& event, const PublishMessage& publish) {
+  // An object of an unknown plan is not acknowledged: its message comes again, after the plan.
+  const auto found = wanted_.find(publish.handle.fields.key);
+  if (found == wanted_.end()) return;
+  acknowledge(event, actions_);
+  Wanted& wanted = found->second;
+  if (wanted.published && wanted.published->sequence >= publish.sequence) return;
+  wanted.published = publish;
+  wanted.failures = 0;
+  wanted.not_before = {};
+  wanted.stale_sequence = 0;
+}
+
+void ReaderCore::take(const GetDone& event, TimePoint now) {
+  const auto node = gets_.extract(event.request);
+  const auto found = node.empty() ? wanted_.end() : wanted_.find(node.mapped());
+  if (found == wanted_.end() || found->second.request != event.request) return;
+  Wanted& wanted = found->second;
+  wanted.request = 0;
+  ++member_.progress;
+  switch (event.status) {
+    case Status::kOk:
+      wanted.is_gathered = true;
+      return;
+    case Status::kStale:
+      wanted.stale_sequence = wanted.published->sequence;
+      return;
+    case Status::kBounds:
+      member_.stop(ExitCode::kBug,
+                   str("memory: an owner refused a request for sample ", found->first.sample,
+                       " as out of bounds"),
+                   actions_);
+      return;
+    case Status::kEpoch:
+    case Status::kBusy:
+      wanted.not_before = now + config_.retry_after;
+      return;
+    case Status::kTimeout:
+    case Status::kPeerLost:
+    case Status::kBackend:
+    case Status::kCorrupt:
+      wanted.not_before = now + config_.retry_after;
+      if (++wanted.failures >= config_.attempts)
+        report_owner(wanted.published->handle.fields, event.status);
+      return;
+  }
+}
+
+void ReaderCore::report_owner(const WireHandle& handle, Status status) {
+  actions_.push_back(Send{
+      .to = config_.identity.controller,
+      .message =
+          FailMessage{.process = handle.process,
+                      .fault = static_cast<std::uint32_t>(ExitCode::kPeerLost),
+                      .text = str("memory: process ", handle.process, " in epoch ", handle.epoch,
+                                  " does not give sample ", handle.key.sample, " to process ",
+                                  config_.identity.process, ": ", name_of(status))}});
+}
+
+void ReaderCore::take(const StepFinished& event, TimePoint now) {
+  if (event.step != current_) return;
+  const auto plan = plans_.extract(current_);
+  TRIB_CHECK(next_delivery_.first > current_ && !plan.empty(),
+             .what = "memory: a step ended before its microbatches were gathered",
+             .found = str("step ", event.step));
+  for (const PlannedMicrobatch& microbatch : plan.mapped())
+    for (const Key& key : microbatch.keys) wanted_.erase(key);
+  member_.step = ++current_;
+  member_.send_heartbeat(now, actions_);
+}
+
+void ReaderCore::ask_for_later_handles(TimePoint now) {
+  for (auto& [key, wanted] : wanted_) {
+    if (wanted.stale_sequence == 0 || now - wanted.asked < config_.timers.resend) continue;
+    wanted.asked = now;
+    actions_.push_back(
+        Send{.to = config_.identity.controller,
+             .message = ResolveMessage{.key = key, .sequence = wanted.stale_sequence}});
+  }
+}
+
+bool ReaderCore::is_bound(const ObjectHandle& handle) const {
+  const auto lies_in_current_row = [&](std::uint64_t gva, std::uint64_t bytes) {
+    const auto address = GlobalAddress::from_bits(gva);
+    const SegmentRow* row = address ? member_.table().table().find(address.value()) : nullptr;
+    return row != nullptr && row->epoch == handle.fields.epoch &&
+           bytes <= row->offset + row->length - address.value().offset();
+  };
+  return lies_in_current_row(handle.fields.first_gva, 1) &&
+         std::ranges::all_of(handle.extents, [&](const Extent& extent) {
+           return lies_in_current_row(extent.gva, extent.bytes);
+         });
+}
+
+void ReaderCore::start_gets(TimePoint now) {
+  if (!member_.table().is_agreed()) return;
+  for (const auto& [step, microbatches] : plans_) {
+    if (step > current_ + config_.ahead) return;
+    for (const PlannedMicrobatch& microbatch : microbatches)
+      for (const Key& key : microbatch.keys) {
+        if (gets_.size() >= config_.gets) return;
+        Wanted& wanted = wanted_.at(key);
+        if (wanted.is_gathered || wanted.request != 0 || !wanted.published ||
+            wanted.stale_sequence != 0 || now < wanted.not_before ||
+            !is_bound(wanted.published->handle))
+          continue;
+        wanted.request = next_request_++;
+        gets_[wanted.request] = key;
+        actions_.push_back(StartGet{.request = wanted.request, .handle = wanted.published->handle});
+      }
+  }
+}
+
+void ReaderCore::deliver() {
+  for (;;) {
+    const auto plan = plans_.find(next_delivery_.first);
+    if (plan == plans_.end()) return;
+    if (next_delivery_.second == plan->second.size()) {
+      next_delivery_ = {next_delivery_.first + 1, 0};
+      continue;
+    }
+    const PlannedMicrobatch& next = plan->second[next_delivery_.second];
+    if (!std::ranges::all_of(next.keys,
+                             [&](const Key& key) { return wanted_.at(key).is_gathered; }))
+      return;
+    actions_.push_back(DeliverMicrobatch{.step = plan->first, .order = next.order});
+    ++next_delivery_.second;
+  }
+}
+
+}  // namespace tributary::memory

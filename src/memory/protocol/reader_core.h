@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "memory/protocol/member.h"
+
+namespace tributary::memory {
+
+struct ReaderConfig {
+  MemberIdentity identity = {};
+  Timers timers = {};
+  std::uint32_t dp_rank = 0;  // whose microbatches this process takes
+  std::uint64_t first_step = 0;
+  std::uint64_t ahead = 1;     // steps after the current one that are gathered already
+  std::uint32_t gets = 4;      // under way at a time
+  std::uint32_t attempts = 3;  // of one handle, before its owner is reported
+  Nanoseconds retry_after{20'000'000};
+};
+
+/// A consumer: gathers the objects of its microbatches, in the order of the plan.
+class ReaderCore {
+ public:
+  ReaderCore(const ReaderConfig& config, PageTable table);
+
+  [[nodiscard]] std::vector<Action> step(const Event& event, TimePoint now);
+
+  [[nodiscard]] const Member& member() const { return member_; }
+  /// Steps that are finished: the number of the current one.
+  [[nodiscard]] std::uint64_t current_step() const { return current_; }
+
+ private:
+  struct Wanted {
+    std::optional<PublishMessage> published;
+    std::uint64_t request = 0;  // 0: none under way
+    bool is_gathered = false;
+    std::uint32_t failures = 0;  // with this handle
+    TimePoint not_before{};
+    std::uint64_t stale_sequence = 0;  // asked for a later one; 0: nothing to ask
+    TimePoint asked{};
+  };
+
+  void take(const MessageReceived& event, TimePoint now);
+  void take(const EpochMessage& message);
+  void take(const MessageReceived& event, const PlanMessage& plan);
+  void take(const MessageReceived& event, const PublishMessage& publish);
+  void take(const GetDone& event, TimePoint now);
+  void take(const StepFinished& event, TimePoint now);
+  void ask_for_later_handles(TimePoint now);
+  void start_gets(TimePoint now);
+  void deliver();
+  /// Whether the table that all agreed on says that the object's bytes are its owner's.
+  [[nodiscard]] bool is_bound(const ObjectHandle& handle) const;
+  void report_owner(const WireHandle& handle, Status status);
+
+  ReaderConfig config_;
+  Member member_;
+  std::uint64_t current_;
+  std::uint64_t next_request_ = 1;
+  std::map<std::uint64_t, std::vector<PlannedMicrobatch>> plans_;  // own microbatches by step
+  std::map<Key, Wanted> wanted_;
+  std::map<std::uint64_t, Key> gets_;
+  std::pair<std::uint64_t, std::size_t> next_delivery_;  // step, microbatch
+  std::vector<Action> actions_;
+};
+
+}  // namespace tributary::memory
