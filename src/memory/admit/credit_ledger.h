@@ -7,7 +7,7 @@
 namespace tributary::memory {
 
 /// How many pages a producer may still allocate: granted by the controller as a total, consumed by
-/// allocating. A repeated or old grant gives nothing.
+/// the objects that it has made of those it was assigned. A repeated or old grant gives nothing.
 class CreditLedger {
  public:
   enum class Outcome { kApplied, kRepeated, kOldEpoch, kWithdrawn };
@@ -18,7 +18,7 @@ class CreditLedger {
   Outcome apply(const Credit& credit);
   /// False, and nothing changes, when fewer pages are available.
   [[nodiscard]] bool consume(std::uint64_t pages);
-  /// An allocation came to nothing before it was sealed.
+  /// An allocation came to nothing, or its object was revoked: it is made again under this credit.
   ///
   /// errors: Fault::kBug when fewer were consumed
   void give_back(std::uint64_t pages);

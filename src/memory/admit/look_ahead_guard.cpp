@@ -12,7 +12,7 @@ std::uint64_t held_after(std::span<const StepPages> steps, std::uint64_t step) {
   return pages;
 }
 
-/// Pages that steps after one with so many planned pages may hold.
+/// Pages that later steps may hold, after a step with `planned` pages.
 std::uint64_t room_after(OwnerCapacity capacity, std::uint64_t planned) {
   return capacity.pages - std::min(capacity.pages, capacity.reserve + planned);
 }

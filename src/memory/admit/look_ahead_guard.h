@@ -21,8 +21,9 @@ struct OwnerCapacity {
 /// what later steps hold, with these pages, leaves room for all pages of s and the reserve.
 ///
 /// So whatever is missing of the oldest step always fits, in any order of production. The weaker
-/// rule "look-ahead may fill all but the reserve" stalls. shape: `steps` ascending; the first is
-/// the oldest uncommitted step, which only needs free pages
+/// rule "look-ahead may fill all but the reserve" stalls.
+///
+/// shape: `steps` ascending; the first is the oldest uncommitted step, which only needs free pages
 [[nodiscard]] bool may_look_ahead(OwnerCapacity capacity, std::span<const StepPages> steps,
                                   std::uint64_t step, std::uint64_t pages);
 

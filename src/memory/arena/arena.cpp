@@ -26,8 +26,7 @@ std::optional<std::vector<PageRun>> Arena::allocate(std::uint32_t pages, Urgency
     std::uint32_t missing = pages;
     auto longest = by_count_.end();
     while (missing > 0) {
-      // Of equally long runs the set holds the lowest first, so that one is the first of its
-      // length.
+      // The set orders runs of one length by place: the first of its length is the lowest.
       const std::uint32_t count = std::prev(longest)->first;
       for (auto run = by_count_.lower_bound({count, 0}); run != longest && missing > 0; ++run) {
         runs.push_back({.first = run->second, .count = std::min(count, missing)});

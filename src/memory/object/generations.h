@@ -23,10 +23,9 @@ void clear_generation(Generations generations, std::span<const PageRun> runs);
 /// Copies an object out of mapped memory. A lease keeps the owner from writing meanwhile; where the
 /// owner took it away after all, the copy is discarded.
 ///
-/// shape:  the object's bytes lie in `runs` of `segment`, in order; `into` has as many as the
-/// object errors: kStale when the generation of a run is another one, before or after the copy;
-/// kBounds when
-///         the runs leave the segment or do not hold the object
+/// shape:  the object's bytes lie in `runs` of `segment`, in order; `into` has its size
+/// errors: kStale when the generation of a run is another one, before or after the copy; kBounds
+///         when the runs leave the segment or do not hold the object
 [[nodiscard]] Status copy_object(std::span<const std::atomic<std::uint64_t>> generations,
                                  std::span<const std::byte> segment, std::uint32_t page_bytes,
                                  std::span<const PageRun> runs, std::uint64_t generation,

@@ -40,7 +40,7 @@ void ControllerCore::take(const MessageReceived& event, TimePoint now) {
   if (const auto* heartbeat = std::get_if<Heartbeat>(&event.message)) take(event, *heartbeat, now);
   if (const auto* ack = std::get_if<AckMessage>(&event.message)) outbox_.acknowledge(from, *ack);
   if (const auto* publish = std::get_if<PublishMessage>(&event.message)) take(event, *publish, now);
-  if (const auto* retract = std::get_if<RetractMessage>(&event.message)) take(event, *retract, now);
+  if (const auto* retract = std::get_if<RetractMessage>(&event.message)) take(event, *retract);
   if (const auto* resolve = std::get_if<ResolveMessage>(&event.message)) take(event, *resolve);
   if (const auto* fail = std::get_if<FailMessage>(&event.message)) take(*fail, now);
   if (std::holds_alternative<ByeMessage>(event.message)) lose(from, "said BYE", now);
@@ -86,11 +86,9 @@ void ControllerCore::send_handle(ObjectRecord& record, TimePoint now) {
                  actions_);
 }
 
-void ControllerCore::take(const MessageReceived& event, const RetractMessage& retract,
-                          TimePoint now) {
+void ControllerCore::take(const MessageReceived& event, const RetractMessage& retract) {
   acknowledge(event, actions_);
-  const std::uint32_t pages = book_.retract(event.from.process, retract);
-  if (pages > 0) grant(event.from.process, pages, now);
+  book_.retract(event.from.process, retract);
 }
 
 void ControllerCore::take(const MessageReceived& event, const ResolveMessage& resolve) {

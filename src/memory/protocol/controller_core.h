@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "memory/protocol/membership.h"
+#include "memory/protocol/member_table.h"
 #include "memory/protocol/object_book.h"
 #include "memory/protocol/outbox.h"
 
@@ -24,7 +24,7 @@ struct ControllerConfig {
 
 /// The single writer of plan, watermark, credits and membership.
 ///
-/// Deterministic mode: plans come from outside, as a function of the data alone. Objects stay until
+/// Deterministic mode: plans come from outside, as functions of the data. Objects stay until
 /// their step is committed.
 class ControllerCore {
  public:
@@ -34,7 +34,7 @@ class ControllerCore {
 
   /// The oldest step that is not committed.
   [[nodiscard]] std::uint64_t low() const { return low_; }
-  [[nodiscard]] const Membership& membership() const { return membership_; }
+  [[nodiscard]] const MemberTable& membership() const { return membership_; }
   [[nodiscard]] const ObjectBook& objects() const { return book_; }
   /// Messages that were refused: of a fenced member, or against the rules.
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
@@ -45,7 +45,7 @@ class ControllerCore {
   void take(const MessageReceived& event, TimePoint now);
   void take(const MessageReceived& event, const Heartbeat& heartbeat, TimePoint now);
   void take(const MessageReceived& event, const PublishMessage& publish, TimePoint now);
-  void take(const MessageReceived& event, const RetractMessage& retract, TimePoint now);
+  void take(const MessageReceived& event, const RetractMessage& retract);
   void take(const MessageReceived& event, const ResolveMessage& resolve);
   void take(const FailMessage& fail, TimePoint now);
   void take(const StepPlanned& event);
@@ -64,7 +64,7 @@ class ControllerCore {
   void stop();
 
   ControllerConfig config_;
-  Membership membership_;
+  MemberTable membership_;
   Outbox outbox_;
   ObjectBook book_;
   std::map<std::uint64_t, PlanMessage> plans_;  // logged, uncommitted

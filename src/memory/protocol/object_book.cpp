@@ -84,16 +84,13 @@ ObjectRecord* ObjectBook::publish(const ObjectHandle& handle) {
   return record;
 }
 
-std::uint32_t ObjectBook::retract(std::uint16_t owner, const RetractMessage& message) {
+void ObjectBook::retract(std::uint16_t owner, const RetractMessage& message) {
   ObjectRecord* record = find(message.key);
-  if (record == nullptr || record->owner != owner) return 0;
-  const bool is_known = message.generation < record->newest_generation ||
-                        (message.generation == record->newest_generation && !record->handle);
-  if (is_known) return 0;
+  if (record == nullptr || record->owner != owner || message.generation < record->newest_generation)
+    return;
   // Where the PUBLISH of this generation comes later, it must not bring the object back.
   record->newest_generation = message.generation;
   record->handle.reset();
-  return record->pages;
 }
 
 std::vector<Key> ObjectBook::erase(std::uint64_t step) {

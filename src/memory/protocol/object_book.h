@@ -48,9 +48,8 @@ class ObjectBook {
 
   /// Takes a handle; null when the sender is not the owner or it is not newer than what is known.
   ObjectRecord* publish(const ObjectHandle& handle);
-  /// The object is gone from its owner, who makes it again. Returns the pages for that; 0 when this
-  /// was known.
-  std::uint32_t retract(std::uint16_t owner, const RetractMessage& message);
+  /// The object is gone from its owner, who makes it again.
+  void retract(std::uint16_t owner, const RetractMessage& message);
   /// Forgets a committed step; returns its keys.
   std::vector<Key> erase(std::uint64_t step);
 

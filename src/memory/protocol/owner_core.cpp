@@ -198,8 +198,10 @@ void OwnerCore::revoke_excess(TimePoint now) {
         newest = std::max(newest, std::optional(std::pair(slot.step, id)));
     if (!newest) return;  // readers and the encoder still use them
     const WireHandle revoked = objects_->slot(newest->second).handle.fields;
+    const std::uint32_t pages = objects_->slot(newest->second).pages;
     TRIB_CHECK(objects_->revoke(newest->second), .what = "memory: a free object was not revoked");
     made_.erase(revoked.key);
+    credits_.give_back(pages);  // this owner makes it again, later
     member_.outbox().post(config_.identity.controller,
                           RetractMessage{.key = revoked.key, .generation = revoked.generation}, now,
                           actions_);

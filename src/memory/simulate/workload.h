@@ -33,7 +33,7 @@ struct SimulatedWorkload {
 /// Draws a workload with the smallest capacity that survives the loss of one producer.
 [[nodiscard]] SimulatedWorkload draw_workload(std::uint64_t seed);
 
-/// What a step is made of: a function of the data seed and the step alone.
+/// What a step is made of: a function of the data seed and the step.
 [[nodiscard]] StepPlanned plan_of(const SimulatedWorkload& workload, std::uint64_t step);
 /// The bytes of an object, which follow from its key; below `pages` pages.
 [[nodiscard]] std::vector<std::byte> bytes_of(const Key& key, std::uint32_t pages);

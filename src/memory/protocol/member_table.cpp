@@ -1,12 +1,12 @@
-#include "memory/protocol/membership.h"
+#include "memory/protocol/member_table.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace tributary::memory {
 
-Membership::Membership(const Timers& timers, PageTable table, std::vector<PeerIdentity> members,
-                       TimePoint now)
+MemberTable::MemberTable(const Timers& timers, PageTable table, std::vector<PeerIdentity> members,
+                         TimePoint now)
     : timers_(timers), table_(std::move(table)) {
   for (const PeerIdentity& identity : members) {
     MemberRecord& record = members_[identity.process];
@@ -17,25 +17,25 @@ Membership::Membership(const Timers& timers, PageTable table, std::vector<PeerId
   }
 }
 
-const MemberRecord* Membership::find(std::uint16_t process) const {
+const MemberRecord* MemberTable::find(std::uint16_t process) const {
   const auto found = members_.find(process);
   return found == members_.end() ? nullptr : &found->second;
 }
 
-bool Membership::is_current(const PeerIdentity& from) const {
+bool MemberTable::is_current(const PeerIdentity& from) const {
   const MemberRecord* member = find(from.process);
   return member != nullptr && member->is_in() && member->identity.epoch == from.epoch &&
          member->identity.incarnation == from.incarnation;
 }
 
-void Membership::take(const Heartbeat& heartbeat, std::uint16_t process, TimePoint now) {
+void MemberTable::take(const Heartbeat& heartbeat, std::uint16_t process, TimePoint now) {
   MemberRecord& member = members_.at(process);
   member.state = MemberState::kLive;
   member.heard = now;
   member.step = std::max(member.step, heartbeat.step);
 }
 
-EpochMessage Membership::renew(std::uint16_t process, std::vector<SegmentRow> rows) {
+EpochMessage MemberTable::renew(std::uint16_t process, std::vector<SegmentRow> rows) {
   MemberRecord& member = members_.at(process);
   member.identity.epoch = ++newest_epoch_;
   for (SegmentRow& row : rows) row.epoch = newest_epoch_;
@@ -47,7 +47,7 @@ EpochMessage Membership::renew(std::uint16_t process, std::vector<SegmentRow> ro
   return epoch_of(process);
 }
 
-EpochMessage Membership::epoch_of(std::uint16_t process) const {
+EpochMessage MemberTable::epoch_of(std::uint16_t process) const {
   const MemberRecord& member = members_.at(process);
   return {.process = process,
           .epoch = member.identity.epoch,
@@ -55,14 +55,14 @@ EpochMessage Membership::epoch_of(std::uint16_t process) const {
           .digest = table_.table().digest()};
 }
 
-EpochMessage Membership::fence(std::uint16_t process) {
+EpochMessage MemberTable::fence(std::uint16_t process) {
   members_.at(process).state = MemberState::kFenced;
   return renew(process, {});
 }
 
-void Membership::forget(std::uint16_t process) { members_.at(process).state = MemberState::kGone; }
+void MemberTable::forget(std::uint16_t process) { members_.at(process).state = MemberState::kGone; }
 
-Result<EpochMessage> Membership::join(const MemberJoined& event, TimePoint now) {
+Result<EpochMessage> MemberTable::join(const MemberJoined& event, TimePoint now) {
   const PeerIdentity& identity = event.identity;
   const auto known = members_.find(identity.process);
   if (known != members_.end()) {
@@ -79,7 +79,7 @@ Result<EpochMessage> Membership::join(const MemberJoined& event, TimePoint now) 
   return renew(identity.process, event.rows);
 }
 
-std::vector<std::uint16_t> Membership::silent(TimePoint now) {
+std::vector<std::uint16_t> MemberTable::silent(TimePoint now) {
   std::vector<std::uint16_t> lost;
   for (auto& [process, member] : members_) {
     if (!member.is_in()) continue;

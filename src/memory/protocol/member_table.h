@@ -26,11 +26,11 @@ struct MemberRecord {
 };
 
 /// The controller's account of who is in the pool, under which epoch.
-class Membership {
+class MemberTable {
  public:
   /// `members` are there from the start, under the epochs that `table` names.
-  Membership(const Timers& timers, PageTable table, std::vector<PeerIdentity> members,
-             TimePoint now);
+  MemberTable(const Timers& timers, PageTable table, std::vector<PeerIdentity> members,
+              TimePoint now);
 
   /// Whether a message of this sender counts; otherwise it is fenced, or not known.
   [[nodiscard]] bool is_current(const PeerIdentity& from) const;

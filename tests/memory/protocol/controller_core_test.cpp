@@ -1,0 +1,190 @@
+#include "memory/protocol/controller_core.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/memory/protocol/small_job.h"
+
+namespace tributary::memory {
+namespace {
+
+class ControllerCoreTest : public testing::Test {
+ protected:
+  std::vector<Action> give(const Event& event) { return controller.step(event, now); }
+  /// One object of a page for each reader.
+  static StepPlanned make_plan(std::uint64_t step) {
+    StepPlanned planned{.plan = {.step = step}};
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      const Key key{.sample = 10 * step + rank};
+      planned.plan.microbatches.push_back({.dp_rank = rank, .order = 0, .keys = {key}});
+      planned.objects.push_back({.key = key, .pages = 1});
+    }
+    return planned;
+  }
+  std::vector<Action> plan(std::uint64_t step) {
+    give(make_plan(step));
+    return give(PlanLogged{step});
+  }
+  void beat(std::uint16_t process, std::uint64_t step = 0) {
+    give(from(process, Heartbeat{.step = step, .process = process, .epoch = 1}));
+  }
+
+  TimePoint now = at_ms(10);
+  ControllerCore controller{
+      {.process = kController,
+       .timers = {},
+       .members = {peer(kProducer), peer(kOther), peer(kConsumer), peer(kConsumer2)},
+       .consumers = {kConsumer, kConsumer2},
+       .reserve_pages = 1},
+      first_table(),
+      now};
+};
+
+TEST_F(ControllerCoreTest, ShowsAPlanToNobodyBeforeItIsLogged) {
+  const std::vector<Action> planned = give(make_plan(0));
+  ASSERT_EQ(planned.size(), 1);
+  EXPECT_EQ(std::get<LogPlan>(planned[0]).plan.step, 0);
+  const std::vector<Action> logged = give(PlanLogged{0});
+  EXPECT_EQ(sent<PlanMessage>(logged).size(), 2);
+  EXPECT_EQ(sent<AssignMessage>(logged).size(), 2);  // the load is shared
+  ASSERT_EQ(sent<Credit>(logged).size(), 2);
+  EXPECT_EQ(sent<Credit>(logged)[0].second.granted_pages, 1);
+  EXPECT_TRUE(give(PlanLogged{0}).empty());
+}
+
+TEST_F(ControllerCoreTest, HandsAHandleToItsReaderAlone) {
+  plan(0);
+  const auto publish = sent<PublishMessage>(
+      give(from(kProducer, PublishMessage{.sequence = 1, .handle = handle_of(0, kProducer)})));
+  ASSERT_EQ(publish.size(), 1);
+  EXPECT_EQ(publish[0].first, kConsumer);
+  const std::vector<Action> again =
+      give(from(kProducer, PublishMessage{.sequence = 1, .handle = handle_of(0, kProducer)}));
+  EXPECT_TRUE(sent<PublishMessage>(again).empty());
+  EXPECT_EQ(sent<AckMessage>(again).size(), 1);
+}
+
+TEST_F(ControllerCoreTest, RefusesAnObjectInForeignMemory) {
+  plan(0);
+  for (const ObjectHandle& handle : {handle_of(0, kOther), handle_of(0, kProducer, 1, kPages),
+                                     handle_of(0, kProducer, 1, 0, /*epoch=*/9)}) {
+    const std::vector<Action> actions =
+        give(from(kProducer, PublishMessage{.sequence = 1, .handle = handle}));
+    EXPECT_EQ(all_of<ClosePeer>(actions).size(), 1);
+    EXPECT_TRUE(sent<PublishMessage>(actions).empty());
+  }
+  EXPECT_EQ(controller.refused(), 3);
+}
+
+TEST_F(ControllerCoreTest, DoesNotBringBackARetractedObject) {
+  plan(0);
+  give(from(kProducer, RetractMessage{.key = {.sample = 0}, .generation = 3}));
+  EXPECT_TRUE(sent<PublishMessage>(
+                  give(from(kProducer,
+                            PublishMessage{.sequence = 3, .handle = handle_of(0, kProducer, 3)})))
+                  .empty());
+  EXPECT_EQ(sent<PublishMessage>(
+                give(from(kProducer,
+                          PublishMessage{.sequence = 4, .handle = handle_of(0, kProducer, 4)})))
+                .size(),
+            1);
+}
+
+TEST_F(ControllerCoreTest, CommitsWhenAllConsumersHaveFinished) {  // I16
+  plan(0);
+  plan(1);
+  beat(kConsumer, 2);
+  EXPECT_EQ(controller.low(), 0);
+  const auto actions =
+      give(from(kConsumer2, Heartbeat{.step = 1, .process = kConsumer2, .epoch = 1}));
+  ASSERT_EQ(all_of<CommitStep>(actions).size(), 1);
+  EXPECT_EQ(sent<CommitMessage>(actions).size(), 2);
+  EXPECT_EQ(controller.low(), 1);
+  beat(kConsumer2, 0);  // a late one
+  EXPECT_EQ(controller.low(), 1);
+  beat(kConsumer2, 2);
+  EXPECT_EQ(controller.low(), 2);
+}
+
+TEST_F(ControllerCoreTest, FencesASilentProducerAndGivesItsWorkToAnother) {
+  plan(0);
+  now = at_ms(3'010);
+  for (const std::uint16_t process : {kOther, kConsumer, kConsumer2}) beat(process);
+  EXPECT_TRUE(sent<EpochMessage>(give(Tick{})).empty());
+  now = at_ms(3'011);
+  const std::vector<Action> actions = give(Tick{});
+  EXPECT_EQ(sent<EpochMessage>(actions).size(), 4);  // the fenced one, too
+  const auto assign = sent<AssignMessage>(actions);
+  ASSERT_EQ(assign.size(), 1);
+  EXPECT_EQ(assign[0].first, kOther);
+  EXPECT_EQ(assign[0].second.objects.size(), 2);
+  EXPECT_EQ(sent<Credit>(actions).at(0).second.granted_pages, 2);
+
+  // I18: what it sends under its old epoch counts for nothing, and it is told.
+  const std::vector<Action> refused =
+      give(from(kProducer, PublishMessage{.sequence = 1, .handle = handle_of(0, kProducer)}));
+  EXPECT_EQ(controller.refused(), 1);
+  ASSERT_EQ(refused.size(), 1);
+  EXPECT_EQ(sent<EpochMessage>(refused).at(0).second.epoch, 2);
+}
+
+TEST_F(ControllerCoreTest, LetsANewIncarnationInWhenTheOldOneIsGone) {
+  give(MemberLost{kProducer});
+  PeerIdentity newcomer = peer(kProducer, 0);
+  newcomer.incarnation = 2;
+  SegmentRow row = row_of(kProducer);
+  row.incarnation = 2;
+  const MemberJoined join{.identity = newcomer, .rows = {row}};
+  EXPECT_EQ(all_of<ClosePeer>(give(join)).size(), 1);  // not all know of the fence
+  const EpochMessage fenced{.process = kProducer, .epoch = 2};
+  for (const std::uint16_t process : {kOther, kConsumer, kConsumer2})
+    give(from(process, ack_of(fenced)));
+  give(Tick{});
+  EXPECT_EQ(
+      all_of<ClosePeer>(give(MemberJoined{.identity = peer(kProducer, 0), .rows = {row}})).size(),
+      1);  // the old incarnation
+  const std::vector<Action> joined = give(join);
+  EXPECT_TRUE(all_of<ClosePeer>(joined).empty());
+  const auto epochs = sent<EpochMessage>(joined);
+  EXPECT_EQ(std::ranges::count_if(epochs,
+                                  [](const auto& one) { return one.second.process == kProducer; }),
+            4);
+  EXPECT_EQ(controller.membership().find(kProducer)->identity.epoch, 3);
+}
+
+TEST_F(ControllerCoreTest, EndsTheJobWithItsRootCause) {
+  give(from(kConsumer, FailMessage{.process = kConsumer2,
+                                   .fault = static_cast<std::uint32_t>(ExitCode::kPeerLost),
+                                   .text = "an echo"}));
+  give(from(kConsumer2, FailMessage{.process = kConsumer2,
+                                    .fault = static_cast<std::uint32_t>(ExitCode::kInput),
+                                    .text = "the cause"}));
+  now = at_ms(209);
+  EXPECT_TRUE(all_of<StopProcess>(give(Tick{})).empty());
+  now = at_ms(210);
+  const std::vector<Action> actions = give(Tick{});
+  ASSERT_EQ(all_of<StopProcess>(actions).size(), 1);
+  EXPECT_EQ(all_of<StopProcess>(actions)[0].reason, "the cause");
+  EXPECT_EQ(sent<FailMessage>(actions).size(), 4);
+  EXPECT_TRUE(give(Tick{}).empty());
+}
+
+TEST_F(ControllerCoreTest, EndsTheJobWithALostConsumer) {
+  give(MemberLost{kConsumer});
+  now = at_ms(210);
+  const auto stop = all_of<StopProcess>(give(Tick{}));
+  ASSERT_EQ(stop.size(), 1);
+  EXPECT_EQ(stop[0].code, ExitCode::kPeerLost);
+}
+
+TEST_F(ControllerCoreTest, SurvivesAReportOfALostProducer) {
+  plan(0);
+  const std::vector<Action> actions =
+      give(from(kConsumer, FailMessage{.process = kProducer,
+                                       .fault = static_cast<std::uint32_t>(ExitCode::kPeerLost)}));
+  EXPECT_EQ(sent<EpochMessage>(actions).size(), 4);
+  now = at_ms(1'000);
+  EXPECT_TRUE(all_of<StopProcess>(give(Tick{})).empty());
+}
+
+}  // namespace
+}  // namespace tributary::memory
