@@ -31,8 +31,9 @@ std::vector<Action> ControllerCore::step(const Event& event, TimePoint now) {
 void ControllerCore::take(const MessageReceived& event, TimePoint now) {
   const std::uint16_t from = event.from.process;
   if (!membership_.is_current(event.from)) {
-    // A process that was fenced while it slept learns it from this; one that joins, its epoch.
-    if (membership_.find(from) != nullptr)
+    // A process that was fenced while it slept learns it from this; one that joins, its epoch. An
+    // ACK is not answered: it would be acknowledged in turn, without end.
+    if (membership_.find(from) != nullptr && !std::holds_alternative<AckMessage>(event.message))
       actions_.push_back(Send{.to = from, .message = membership_.epoch_of(from)});
     if (event.from.epoch != 0) ++refused_;
     return;

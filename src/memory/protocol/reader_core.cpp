@@ -82,7 +82,8 @@ void ReaderCore::take(const GetDone& event, TimePoint now) {
       wanted.is_gathered = true;
       return;
     case Status::kStale:
-      wanted.stale_sequence = wanted.published->sequence;
+      // A later handle that came meanwhile has not been tried.
+      if (wanted.requested == wanted.published->sequence) wanted.stale_sequence = wanted.requested;
       return;
     case Status::kBounds:
       member_.stop(ExitCode::kBug,
@@ -164,6 +165,7 @@ void ReaderCore::start_gets(TimePoint now) {
             !is_bound(wanted.published->handle))
           continue;
         wanted.request = next_request_++;
+        wanted.requested = wanted.published->sequence;
         gets_[wanted.request] = key;
         actions_.push_back(StartGet{.request = wanted.request, .handle = wanted.published->handle});
       }

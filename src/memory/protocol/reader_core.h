@@ -35,7 +35,8 @@ class ReaderCore {
  private:
   struct Wanted {
     std::optional<PublishMessage> published;
-    std::uint64_t request = 0;  // 0: none under way
+    std::uint64_t request = 0;    // 0: none under way
+    std::uint64_t requested = 0;  // the sequence of its handle
     bool is_gathered = false;
     std::uint32_t failures = 0;  // with this handle
     TimePoint not_before{};

@@ -46,7 +46,7 @@ TEST(GlobalAddress, AddsOnlyInsideItsSegment) {
   EXPECT_EQ(address.plus(9).value().process(), 7);
   for (const std::uint64_t bytes : {std::uint64_t{10}, kEnd, ~std::uint64_t{0}})
     EXPECT_FALSE(address.plus(bytes)) << bytes;
-  EXPECT_EQ(str(GlobalAddress::make(Tier::kDram, 3, 0x10000).value()), "0x4003000000010000");
+  EXPECT_EQ(str(GlobalAddress::make(Tier::kDram, 3, 0x10000).value()), "0x4000300000010000");
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ TEST(Arena, DoesWhatTheRulesSayPageByPage) {  // I1, I2
     std::vector<std::vector<PageRun>> live;
     for (int i = 0; i < cases(60'000, 1'000'000) / kRounds; ++i) {
       if (live.empty() || draw.below(100) < 55) {
-        const auto wanted = static_cast<std::uint32_t>(draw.between(1, largest));
+        const std::int64_t most = draw.below(8) == 0 ? largest : 1;
+        const auto wanted = static_cast<std::uint32_t>(draw.between(1, most));
         const Urgency urgency = draw.below(2) == 0 ? Urgency::kLow : Urgency::kLookAhead;
         const auto taken = arena.allocate(wanted, urgency);
         ASSERT_EQ(taken, model.allocate(wanted, urgency)) << "round " << round << ", step " << i;

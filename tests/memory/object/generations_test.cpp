@@ -18,7 +18,7 @@ class GenerationsTest : public testing::Test {
     return copy_object(generations, segment, 16, from, generation, into);
   }
 
-  std::vector<std::atomic<std::uint64_t>> generations{8};
+  std::vector<std::atomic<std::uint64_t>> generations = std::vector<std::atomic<std::uint64_t>>(8);
   std::vector<std::byte> segment{8 * 16};
   std::vector<PageRun> runs{{.first = 5, .count = 2}, {.first = 1, .count = 1}};
   std::vector<std::byte> into;

@@ -32,7 +32,8 @@ class ObjectTableTest : public testing::Test {
     return table.find(handle.fields.first_gva) != nullptr;
   }
 
-  std::vector<std::atomic<std::uint64_t>> generations{kPages};
+  std::vector<std::atomic<std::uint64_t>> generations =
+      std::vector<std::atomic<std::uint64_t>>(kPages);
   ObjectTable table{
       {.tier = Tier::kDram, .process = 3, .offset = 640, .page_bytes = kPageBytes, .pages = kPages},
       7,

@@ -125,6 +125,7 @@ TEST_F(ControllerCoreTest, FencesASilentProducerAndGivesItsWorkToAnother) {
   EXPECT_EQ(controller.refused(), 1);
   ASSERT_EQ(refused.size(), 1);
   EXPECT_EQ(sent<EpochMessage>(refused).at(0).second.epoch, 2);
+  EXPECT_TRUE(give(from(kProducer, ack_of(Message(EpochMessage{})))).empty());
 }
 
 TEST_F(ControllerCoreTest, LetsANewIncarnationInWhenTheOldOneIsGone) {

@@ -44,7 +44,8 @@ class OwnerCoreTest : public testing::Test {
   }
 
   TimePoint now = at_ms(10);
-  std::vector<std::atomic<std::uint64_t>> generations{kPages};
+  std::vector<std::atomic<std::uint64_t>> generations =
+      std::vector<std::atomic<std::uint64_t>>(kPages);
   OwnerCore owner{{.identity = member(kProducer),
                    .place = {.process = kProducer, .page_bytes = kPageBytes, .pages = kPages},
                    .reserve_pages = 1,

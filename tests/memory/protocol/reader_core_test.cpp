@@ -73,6 +73,15 @@ TEST_F(ReaderCoreTest, AsksForALaterHandleWhenOneIsStale) {
   EXPECT_TRUE(sent<ResolveMessage>(give(Tick{})).empty());
 }
 
+TEST_F(ReaderCoreTest, TriesAHandleThatCameWhileAnOlderOneWasRead) {
+  plan(0);
+  const auto get = all_of<StartGet>(publish(1, 5)).at(0);
+  EXPECT_TRUE(all_of<StartGet>(publish(1, 6, 2)).empty());
+  const auto again = all_of<StartGet>(give(GetDone{get.request, Status::kStale}));
+  ASSERT_EQ(again.size(), 1);
+  EXPECT_EQ(again[0].handle.fields.generation, 2);
+}
+
 TEST_F(ReaderCoreTest, TriesAgainThenReportsTheOwner) {
   plan(0);
   std::vector<Action> actions = publish(1);
@@ -113,13 +122,15 @@ TEST_F(ReaderCoreTest, ReadsNothingWhileItsTableIsAnother) {  // I4
   const auto change = [&](std::uint32_t epoch, auto digest_of) {
     const std::vector<SegmentRow> rows{row_of(kOther, epoch)};
     const Digest digest = digest_of(first_table().with_rows_of(kOther, rows).value());
-    give(from(kController,
-              EpochMessage{.process = kOther, .epoch = epoch, .rows = rows, .digest = digest}));
+    return give(
+        from(kController,
+             EpochMessage{.process = kOther, .epoch = epoch, .rows = rows, .digest = digest}));
   };
   change(3, [](const PageTable&) { return Digest{}; });
   EXPECT_TRUE(all_of<StartGet>(publish(1)).empty());
-  change(4, [](const PageTable& table) { return table.digest(); });
-  EXPECT_EQ(all_of<StartGet>(give(Tick{})).size(), 1);
+  const auto gets =
+      all_of<StartGet>(change(4, [](const PageTable& table) { return table.digest(); }));
+  EXPECT_EQ(gets.size(), 1);
 }
 
 TEST_F(ReaderCoreTest, ReadsNothingOutsideTheBoundMemory) {

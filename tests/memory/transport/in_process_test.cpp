@@ -62,7 +62,8 @@ class PlainOwner final : public ObjectServer {
   }
 
   std::vector<std::byte> memory{kPages * kPageBytes};
-  std::vector<std::atomic<std::uint64_t>> generations{kPages};
+  std::vector<std::atomic<std::uint64_t>> generations =
+      std::vector<std::atomic<std::uint64_t>>(kPages);
   ObjectTable objects{
       {.process = kOwner, .page_bytes = kPageBytes, .pages = kPages}, kEpoch, generations};
   ReaderAccess access{objects, {}};
