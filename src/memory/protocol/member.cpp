@@ -12,7 +12,9 @@ Member::Member(const MemberIdentity& identity, const Timers& timers, PageTable t
     : identity_(identity), timers_(timers), table_(std::move(table)), outbox_(timers.resend) {}
 
 bool Member::take(const MessageReceived& event, TimePoint now, std::vector<Action>& actions) {
-  if (event.from.process == identity_.controller) heard_controller_ = now;
+  // A process that joins has to get its epoch in time: a controller that gave it up in between
+  // tells it nothing that it could not also hear about the process before it.
+  if (event.from.process == identity_.controller && identity_.epoch != 0) heard_controller_ = now;
   const FrameType type = type_of(event.message);
   if ((type == FrameType::kEpoch || type == FrameType::kFail) &&
       event.from.role != Role::kController) {
@@ -22,6 +24,7 @@ bool Member::take(const MessageReceived& event, TimePoint now, std::vector<Actio
   if (const auto* epoch = std::get_if<EpochMessage>(&event.message)) {
     acknowledge(event, actions);
     take_epoch(*epoch, actions);
+    if (identity_.epoch != 0) heard_controller_ = now;
     return false;  // owners drop leases, readers drop handles
   }
   if (event.from.epoch < table_.epoch_of(event.from.process)) {
@@ -78,7 +81,10 @@ void Member::tick(TimePoint now, std::vector<Action>& actions) {
     send_heartbeat(now, actions);
   }
   if (now - heard_controller_ > timers_.lost) {
-    stop(ExitCode::kPeerLost, "memory: the controller is silent", actions);
+    stop(ExitCode::kPeerLost,
+         identity_.epoch == 0 ? "memory: the controller gives no epoch"
+                              : "memory: the controller is silent",
+         actions);
     return;
   }
   if (now - last_heartbeat_ >= timers_.heartbeat) send_heartbeat(now, actions);

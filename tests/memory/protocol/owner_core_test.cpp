@@ -239,6 +239,21 @@ TEST_F(OwnerCoreTest, EndsWhenTheControllerIsSilent) {
   EXPECT_EQ(stop[0].code, ExitCode::kPeerLost);
 }
 
+TEST_F(OwnerCoreTest, EndsWhenItGetsNoEpochInTime) {
+  MemberIdentity newcomer = member(kProducer);
+  newcomer.epoch = 0;
+  OwnerCore joining{{.identity = newcomer,
+                     .place = {.process = kProducer, .page_bytes = kPageBytes, .pages = kPages}},
+                    PageTable{},
+                    Generations(generations)};
+  EXPECT_FALSE(joining.step(Tick{}, at_ms(10)).empty());
+  // This may be about the incarnation before.
+  static_cast<void>(joining.step(from(kController, EpochMessage{.process = kProducer, .epoch = 2}),
+                                 at_ms(5'000)));
+  EXPECT_TRUE(all_of<StopProcess>(joining.step(Tick{}, at_ms(5'010))).empty());
+  EXPECT_EQ(all_of<StopProcess>(joining.step(Tick{}, at_ms(5'011))).size(), 1);
+}
+
 TEST_F(OwnerCoreTest, ReportsASampleThatCannotBeEncoded) {
   give(from(kController,
             AssignMessage{.version = 1, .objects = {{.key = {.sample = 4}, .pages = 1}}}));
