@@ -50,7 +50,7 @@ class GlobalAddress {
   [[nodiscard]] Result<GlobalAddress> plus(std::uint64_t bytes) const;
 
   friend constexpr auto operator<=>(GlobalAddress, GlobalAddress) = default;
-  /// Prints as 0x4003000000010000.
+  /// Prints as 0x4000300000010000.
   friend std::ostream& operator<<(std::ostream& out, GlobalAddress address);
 
  private:
