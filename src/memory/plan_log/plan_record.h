@@ -41,7 +41,7 @@ struct PlanRecord {
 /// The records of a log file.
 struct PlanLogContent {
   std::vector<PlanRecord> records = {};
-  std::uint64_t whole_bytes = 0;  // of these records; a torn one behind them is cut off
+  std::uint64_t whole_bytes = 0;  // up to the end of the last whole record
   std::uint32_t last_crc = 0;     // for the next record
 };
 
