@@ -1,6 +1,7 @@
 #include "memory/object/generations.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tributary::memory {
 namespace {
@@ -44,7 +45,7 @@ Status copy_object(std::span<const std::atomic<std::uint64_t>> generations,
         std::min<std::uint64_t>(into.size(), std::uint64_t{run.count} * page_bytes);
     const std::span<const std::byte> from =
         segment.subspan(std::uint64_t{run.first} * page_bytes, bytes);
-    std::ranges::copy(from, into.begin());
+    std::memcpy(into.data(), from.data(), bytes);  // std::ranges::copy goes byte by byte
     into = into.subspan(bytes);
   }
   std::atomic_thread_fence(std::memory_order_acquire);
