@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+
+#include "core/handle.h"
+#include "core/result.h"
+
+namespace tributary::memory {
+
+/// A numeric address with a port: `10.0.0.7:51122`, `[fd00::7]:51122`. No names: looking one up
+/// blocks, and says nothing that the job key does not prove.
+struct Endpoint {
+  std::string host;
+  int port = 0;  // 0: the system chooses, when listening
+
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+[[nodiscard]] std::string text_of(const Endpoint& endpoint);
+/// errors: Refusal (`endpoint`)
+[[nodiscard]] Result<Endpoint> parse_endpoint(const std::string& text);
+
+struct TcpListener {
+  Descriptor socket;
+  Endpoint endpoint;
+};
+
+/// Listens at one address of this machine; never blocks.
+///
+/// errors: Fault::kInput when the address is all of them, or one of the public network without
+///         `allow_public`; Fault::kResource when it is not of this machine, or the port is taken
+[[nodiscard]] TcpListener listen_on(const Endpoint& endpoint, bool allow_public);
+
+/// Starts to connect; the socket becomes writable when that has ended.
+///
+/// errors: Refusal (`connect`)
+[[nodiscard]] Result<Descriptor> start_connecting(const Endpoint& endpoint);
+
+/// Sets what a link needs: small messages leave at once, large buffers, and an end within 10 s when
+/// nothing of what was sent is acknowledged.
+void set_link_options(int socket);
+
+}  // namespace tributary::memory

@@ -1,0 +1,144 @@
+#include "memory/transport/socket/unix_socket.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <optional>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/error.h"
+
+namespace tributary::memory {
+namespace {
+
+constexpr std::size_t kMostDescriptors = 4;  // taken from a peer at once, to close what is too much
+
+std::optional<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+const sockaddr* generic(const sockaddr_un& address) {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
+
+Descriptor make_socket() {
+  return Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+/// Whether a socket is what a dead process left. A full queue means that somebody lives.
+bool is_abandoned(const std::string& path) {
+  const std::optional<sockaddr_un> address = address_of(path);
+  const Descriptor probe = make_socket();
+  return address && probe && connect(probe.get(), generic(*address), sizeof *address) != 0 &&
+         errno == ECONNREFUSED;
+}
+
+/// Opens the directory, which no link stands for, and locks it until the descriptor is closed.
+Descriptor lock_private_directory(const std::string& directory) {
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    TRIB_RAISE(Fault::kResource, .what = "memory: directory of the pool's sockets cannot be made",
+               .where = directory, .found = std::strerror(errno));
+  Descriptor opened(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  TRIB_REQUIRE(opened && fstat(opened.get(), &status) == 0,
+               .what = "memory: directory of the pool's sockets cannot be opened",
+               .where = directory, .found = std::strerror(errno),
+               .expected = "a directory, and no link to one");
+  TRIB_REQUIRE(status.st_uid == geteuid() && (status.st_mode & 077) == 0,
+               .what = "memory: directory of the pool's sockets is not private", .where = directory,
+               .found = str("user ", status.st_uid, ", mode 0", std::oct, status.st_mode & 0777),
+               .expected = str("user ", geteuid(), ", mode 0700"),
+               .fix = "name another directory, or remove this one");
+  TRIB_CHECK(flock(opened.get(), LOCK_EX) == 0, .what = "memory: directory cannot be locked",
+             .where = directory, .found = std::strerror(errno));
+  return opened;
+}
+
+}  // namespace
+
+Descriptor listen_in_private_directory(const std::string& directory, const std::string& name) {
+  const std::string path = str(directory, "/", name);
+  const std::optional<sockaddr_un> address = address_of(path);
+  TRIB_REQUIRE(address, .what = "memory: path of a socket is too long", .where = path,
+               .found = str(path.size(), " bytes"),
+               .expected = str("at most ", sizeof address->sun_path - 1),
+               .fix = "name a directory with a shorter path");
+  // Locked, since a socket that is bound and does not listen yet looks abandoned to others.
+  const Descriptor lock = lock_private_directory(directory);
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    if (entry.is_socket() && is_abandoned(entry.path())) unlink(entry.path().c_str());
+  Descriptor listening = make_socket();
+  if (!listening || bind(listening.get(), generic(*address), sizeof *address) != 0 ||
+      listen(listening.get(), SOMAXCONN) != 0)
+    TRIB_RAISE(Fault::kResource, .what = "memory: pool cannot listen at its socket", .where = path,
+               .found = std::strerror(errno));
+  return listening;
+}
+
+Result<Descriptor> connect_to_path(const std::string& path) {
+  const std::optional<sockaddr_un> address = address_of(path);
+  if (!address) return Refusal{"connect", str("memory: path of a socket is too long: ", path)};
+  Descriptor connected = make_socket();
+  if (connected && connect(connected.get(), generic(*address), sizeof *address) == 0)
+    return connected;
+  return Refusal{"connect", str("memory: nobody listens at ", path, ": ", std::strerror(errno))};
+}
+
+Result<uid_t> user_at_other_end(int socket) {
+  ucred other = {};
+  socklen_t size = sizeof other;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0) return other.uid;
+  return Refusal{"peer", str("memory: user at the other end is not known: ", std::strerror(errno))};
+}
+
+ssize_t send_with_descriptor(int socket, std::span<const std::byte> bytes, int descriptor) {
+  iovec piece = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message = {};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+  return sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
+Received receive_with_descriptor(int socket, std::span<std::byte> into) {
+  iovec piece = {into.data(), into.size()};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMostDescriptors * sizeof(int))> control{};
+  msghdr message = {};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  Received received{.count = recvmsg(socket, &message, MSG_CMSG_CLOEXEC), .descriptor = {}};
+  if (received.count < 0) return received;
+  for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr;
+       head = CMSG_NXTHDR(&message, head)) {
+    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int raw = -1;
+      std::memcpy(&raw, CMSG_DATA(head) + i * sizeof raw, sizeof raw);
+      Descriptor taken(raw);
+      if (!received.descriptor) received.descriptor = std::move(taken);
+    }
+  }
+  return received;
+}
+
+}  // namespace tributary::memory

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <sys/types.h>
+
+#include "core/handle.h"
+#include "core/result.h"
+
+namespace tributary::memory {
+
+/// Listens at `directory/name`, and never blocks. Makes the directory, which no other user may
+/// open, and removes from it each socket on which nobody listens any more: a killed process leaves
+/// one.
+///
+/// errors: Fault::kInput when the directory is none, belongs to another user or is open to others,
+///         and when the path is longer than the system allows (107 bytes); Fault::kResource when it
+///         cannot be made, or somebody else listens there
+[[nodiscard]] Descriptor listen_in_private_directory(const std::string& directory,
+                                                     const std::string& name);
+/// Refused (`connect`) when nobody listens there.
+[[nodiscard]] Result<Descriptor> connect_to_path(const std::string& path);
+
+/// The user that runs the process at the other end, as the kernel knows it.
+[[nodiscard]] Result<uid_t> user_at_other_end(int socket);
+
+/// Sends bytes with a descriptor beside them. Returns what sendmsg returns.
+[[nodiscard]] ssize_t send_with_descriptor(int socket, std::span<const std::byte> bytes,
+                                           int descriptor);
+struct Received {
+  ssize_t count = 0;  // as recvmsg returns it
+  Descriptor descriptor;
+};
+/// Receives bytes, and the descriptor that came beside them; closes any further ones.
+[[nodiscard]] Received receive_with_descriptor(int socket, std::span<std::byte> into);
+
+}  // namespace tributary::memory

@@ -1,0 +1,40 @@
+#include "memory/transport/tcp.h"
+
+#include <string>
+#include <utility>
+
+namespace tributary::memory {
+
+void Tcp::listen(TcpListener listener) { links_.listen(std::move(listener.socket)); }
+
+const TransportTraits& Tcp::traits() const {
+  static const TransportTraits kTraits{.engine = Engine::kTcp,
+                                       .name = "tcp",
+                                       .reach = Reach::kNetwork,
+                                       .reads_dram = true,
+                                       .reads_hbm = false,
+                                       .needs_owner_progress = true,
+                                       .bounds_checked_by_owner = true,
+                                       .cancellable = true};
+  return kTraits;
+}
+
+Result<PeerLink> Tcp::connect(const SegmentRow& row, TimePoint deadline) {
+  const TransportKey* key = row.find_key(Engine::kTcp);
+  if (key == nullptr)
+    return Refusal{"key", str("memory: row of process ", row.process, " has no TCP endpoint")};
+  const std::string text(reinterpret_cast<const char*>(key->bytes.data()), key->bytes.size());
+  const Result<Endpoint> endpoint = parse_endpoint(text);
+  if (!endpoint) return endpoint.refusal();
+  Result<Descriptor> socket = start_connecting(endpoint.value());
+  if (!socket) return socket.refusal();
+  return links_.connect(std::move(socket).value(), row, text, deadline);
+}
+
+TransportKey tcp_key(const Endpoint& endpoint) {
+  const std::string text = text_of(endpoint);
+  const auto bytes = std::as_bytes(std::span(text));
+  return {.engine = Engine::kTcp, .bytes = {bytes.begin(), bytes.end()}};
+}
+
+}  // namespace tributary::memory

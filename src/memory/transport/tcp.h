@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+
+#include "memory/transport/socket/tcp_socket.h"
+#include "memory/transport/socket_links.h"
+#include "memory/transport/transport.h"
+
+namespace tributary::memory {
+
+/// Reads objects over TCP: across hosts, and wherever nothing faster works.
+///
+/// The owner sends from its arena under a lease. The reader reads straight into the destination and
+/// checks the CRC32C slice by slice while the next one arrives, so that a GET has ended only when
+/// the reader has the bytes. The key of a row is the endpoint as text.
+class Tcp final : public Transport {
+ public:
+  Tcp(LinkEnd end, const JobKey& key) : links_(std::move(end), key) {}
+
+  /// Serves peers that connect to `listener`.
+  void listen(TcpListener listener);
+
+  [[nodiscard]] const TransportTraits& traits() const override;
+  Result<PeerLink> connect(const SegmentRow& row, TimePoint deadline) override;
+  Result<TransferId> post_get(PeerLink link, const ObjectHandle& handle, std::span<std::byte> into,
+                              TimePoint deadline) override {
+    return links_.post_get(link, handle, into, deadline);
+  }
+  [[nodiscard]] Status post_control(PeerLink link, FrameType type,
+                                    std::span<const std::byte> body) override {
+    return links_.post_control(link, type, body);
+  }
+  std::size_t poll(std::span<Completion> out, TimePoint now) override {
+    return links_.poll(out, now);
+  }
+  [[nodiscard]] int wake_fd() const override { return links_.wake_fd(); }
+  void close(PeerLink link, CloseMode mode) override { links_.close(link, mode); }
+
+  [[nodiscard]] SocketLinks& links() { return links_; }
+
+ private:
+  SocketLinks links_;
+};
+
+/// The key of a row whose segment is served at `endpoint`.
+[[nodiscard]] TransportKey tcp_key(const Endpoint& endpoint);
+
+}  // namespace tributary::memory
