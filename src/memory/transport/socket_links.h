@@ -35,8 +35,8 @@ struct LinkEnd {
 /// and reads and serves objects. What the engines TCP and memfd have in common.
 ///
 /// Any error closes the connection, which is never used again. Refusals are counted by a code:
-/// `user`, `half_open`, `connections`, `handshake`, `duplicate`, `incarnation`, `peer`, `reply`,
-/// `crc`, and those of ClientHandshake, ServedPeer and FrameParser.
+/// `user`, `half_open`, `connections`, `descriptors`, `handshake`, `duplicate`, `incarnation`,
+/// `peer`, `role`, `reply`, `crc`, and those of ClientHandshake, ServedPeer and FrameParser.
 class SocketLinks {
  public:
   SocketLinks(LinkEnd end, const JobKey& key);
