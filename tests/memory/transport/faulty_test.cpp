@@ -84,7 +84,7 @@ TEST(Faulty, DelaysAGet) {
   reader.connect();
   const Stopwatch waited;
   EXPECT_EQ(reader.get(), Status::kOk);
-  EXPECT_GE(waited.seconds(), 0.05);
+  EXPECT_GE(waited.seconds(), 0.04);  // counted from the poll before
 }
 
 TEST(Faulty, CutsALink) {
@@ -119,7 +119,7 @@ TEST(Faulty, StallsALinkAndThenGoesOn) {
   const Stopwatch waited;
   reader.send(1);
   EXPECT_EQ(reader.get(), Status::kOk);
-  EXPECT_GE(waited.seconds(), 0.05);
+  EXPECT_GE(waited.seconds(), 0.04);  // counted from the poll before
   EXPECT_TRUE(reader.arrive({1}));
 }
 
