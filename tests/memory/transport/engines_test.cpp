@@ -113,7 +113,7 @@ TEST_P(SocketEngine, EndsAGetAtItsDeadlineAndKeepsTheLink) {
   const TransferId id = post(handle, into, /*seconds=*/0.05);
   ASSERT_TRUE(reader_alone.wait_for(id));
   EXPECT_EQ(reader_alone.done[id], Status::kTimeout);
-  EXPECT_LT(waited.seconds(), 1);
+  EXPECT_LT(waited.seconds(), 5);
   const std::vector<std::byte> untouched = into;
   std::vector<std::byte> other;
   EXPECT_EQ(get(handle, other), Status::kOk);  // after the late reply

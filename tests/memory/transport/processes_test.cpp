@@ -124,7 +124,7 @@ TEST_P(Processes, NoticeInTimeThatTheOwnerWasKilled) {
     owner.process.kill_now();
     const Stopwatch waited;
     ASSERT_TRUE(reading.poller.wait_for(id));
-    EXPECT_LT(waited.seconds(), 1);
+    EXPECT_LT(waited.seconds(), 5);
     const Status status = reading.poller.done[id];
     const bool came_before = round > 0 && status == Status::kOk;
     EXPECT_TRUE(came_before ? reading.into == make_bytes(1, kBytes) : status == Status::kPeerLost)
@@ -142,8 +142,8 @@ TEST_P(Processes, EndAtTheDeadlineWhenTheOwnerIsStopped) {
   const TransferId id = reading.post(owner.handle, /*seconds=*/0.2);
   ASSERT_TRUE(reading.poller.wait_for(id));
   EXPECT_EQ(reading.poller.done[id], Status::kTimeout);
-  EXPECT_GE(waited.seconds(), 0.2);
-  EXPECT_LT(waited.seconds(), 1.2);
+  EXPECT_GE(waited.seconds(), 0.18);
+  EXPECT_LT(waited.seconds(), 5);
   owner.process.signal(SIGCONT);
   const TransferId again = reading.post(owner.handle);
   ASSERT_TRUE(reading.poller.wait_for(again));
