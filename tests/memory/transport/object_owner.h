@@ -77,11 +77,11 @@ class Poller {
   explicit Poller(std::vector<Transport*> engines) : engines_(std::move(engines)) {}
 
   void poll_once();
-  /// False when it does not become so within five seconds.
+  /// False when it does not become so within thirty seconds.
   template <class Condition>
   bool until(const Condition& condition) {
     const Stopwatch waited;
-    while (!condition() && waited.seconds() < 5) poll_once();
+    while (!condition() && waited.seconds() < 30) poll_once();
     return condition();
   }
   [[nodiscard]] bool wait_for(TransferId id) {
