@@ -137,8 +137,8 @@ cost::PassShape part_of(const cost::PassShape& sum, std::int64_t parts) {
           .sequences = (sum.sequences + parts - 1) / parts};
 }
 
-/// What an encoder with a mesh of its own has in each of its passes: an equal part
-/// of a round, or of the whole step where it is colocated, because the run did not record more.
+/// What an encoder with a mesh of its own has in each of its passes: an equal part of a round, or
+/// of the whole step where it is colocated, because the run did not record more.
 Microbatches share_out(const schedule::PipelineModule& module, const Microbatches& recorded) {
   const std::size_t rounds = recorded.front().size();
   Microbatches shares(static_cast<std::size_t>(module.replicas),

@@ -62,8 +62,8 @@ MemoryPlace place_of(const MemoryNeed& need, const DryRun& job, const config::Ru
           .name = "--memory"};
 }
 
-std::optional<DataSize> print_records(const config::RunConfig& config,
-                                      const config::ModelConfig& model, std::ostream& out) {
+std::optional<data::DataSize> print_records(const config::RunConfig& config,
+                                            const config::ModelConfig& model, std::ostream& out) {
   const std::string file = config.model.path + "/tokenizer.json";
   if (!std::filesystem::exists(file)) {
     out << "data       not read: " << file << " is not there\n";
@@ -80,7 +80,7 @@ std::optional<DataSize> print_records(const config::RunConfig& config,
     held += held_out.size(static_cast<int>(i));
   config::RunConfig counted = config;
   if (config.run.epochs > 0) counted.run.steps = steps_of_epochs(config, loader.records());
-  const DataSize size = size_data(counted, loader.records(), held, loader.look());
+  const data::DataSize size = size_data(counted, loader.records(), held, loader.look());
   print_data(out, counted, size);
   return size;
 }
@@ -92,7 +92,7 @@ ImaginedRun look_at_run(const TrainRequest& request, const DryRun& job, std::ost
   const Counted most = count_most(request, model, job.ranks);
   const MemoryPlace place = place_of(most.need, job, request.config);
   print_start(out, request.config, most.ranks, most.need, place);
-  const std::optional<DataSize> data = print_records(request.config, model, out);
+  const std::optional<data::DataSize> data = print_records(request.config, model, out);
   if (ranks_to_count(most.ranks.plan).size() > 1)
     out << "rank       " << most.ranks.launch.rank << " needs the most memory of all\n";
   out << "dry run: nothing was started" << std::endl;

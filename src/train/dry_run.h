@@ -18,8 +18,8 @@ struct DryRun {
 
 /// What a run would be.
 struct ImaginedRun {
-  MemoryNeed need = {};               // of the rank that needs most
-  std::optional<DataSize> data = {};  // null where the model's tokenizer is not there
+  MemoryNeed need = {};                     // of the rank that needs most
+  std::optional<data::DataSize> data = {};  // null where the model's tokenizer is not there
 };
 
 /// Says what a job of so many ranks would be, without starting it: the lines at the start of a run,

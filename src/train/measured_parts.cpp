@@ -1,7 +1,5 @@
 #include "train/measured_parts.h"
 
-#include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/json.h"
@@ -9,21 +7,10 @@
 namespace tributary::train {
 namespace {
 
-std::vector<schedule::MediaItem> items_of_seat(const std::vector<schedule::MediaRound>& rounds,
-                                               std::int64_t seat) {
-  std::vector<schedule::MediaItem> own;
-  for (const schedule::MediaRound& round : rounds)
-    std::ranges::copy_if(round, std::back_inserter(own),
-                         [&](const schedule::MediaItem& item) { return item.seat == seat; });
-  return own;
-}
-
 /// Whether a seat of an encoder has the media that were planned for it.
 bool encodes_as_planned(const TakenStep& taken, const EncoderLane& own) {
-  if (taken.planned_items.empty()) return true;
-  const auto encoder = static_cast<std::size_t>(own.edge);
-  return items_of_seat(taken.planned_items[encoder], own.seat) ==
-         items_of_seat(taken.media.items[encoder], own.seat);
+  return taken.planned_items.empty() ||
+         items_of_seat(own, taken.planned_items) == items_of_seat(own, taken.media.items);
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ at::Tensor place_rows(const Path& path, const mesh::Mesh& mesh, const TokenSplit
   return at::zeros({tokens, kWidth}, at::kDouble).index_copy(0, places.index_select(0, own), rows);
 }
 
-/// What each token that this rank keeps must show, by the items alone.
+/// What each token that this rank keeps must show, by nothing but the items.
 at::Tensor expected_rows(const Path& path, const mesh::Mesh& mesh, const TokenSplit& split,
                          const BySeat& made) {
   const std::int64_t tokens = split.hidden_rows();

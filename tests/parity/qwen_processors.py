@@ -11,7 +11,7 @@ from transformers import (PreTrainedTokenizerFast, Qwen2_5OmniProcessor, Qwen2VL
 
 QWEN, QWEN3, OMNI = 0, 4, 5  # 1 to 3 are in tile_processors.py
 WIDTHS = {QWEN: 1176, QWEN3: 1536, OMNI: 1176}
-# Of the released preprocessor_config.json of Qwen3-VL, whose class is that of Qwen2-VL.
+# As in the released preprocessor_config.json of Qwen3-VL, whose class is that of Qwen2-VL.
 QWEN3_IMAGES = dict(patch_size=16, image_mean=[0.5] * 3, image_std=[0.5] * 3)
 LIMITS = (3136, 100352)
 # (height, width): the table of the size rule, size limits, extreme aspects, sides below one patch.

@@ -43,7 +43,7 @@ Json describe_run(const std::string& directory) {
   return run;
 }
 
-Json describe_data(const ImaginedData& data) {
+Json describe_data(const data::DataSize& data) {
   return {{"records", data.records},
           {"held_out_records", data.held_out},
           {"estimated_dropped_records", data.estimated_dropped},

@@ -11,6 +11,7 @@
 #include "config/run/run_config.h"
 #include "core/exit_code.h"
 #include "core/units.h"
+#include "data/loader/data_size.h"
 
 namespace tributary::app {
 
@@ -79,24 +80,14 @@ struct EngineFacts {
   std::string device_state;          // libraries found, or why there is no device
 };
 
-/// The data of a run that was only looked at, in one epoch.
-struct ImaginedData {
-  std::int64_t records = 0;
-  std::int64_t held_out = 0;
-  std::int64_t estimated_dropped = 0;
-  std::int64_t estimated_tokens = 0;
-  std::int64_t steps_of_epoch = 0;
-  std::int64_t steps = 0;  // of the run
-};
-
 /// What a run would need that was only looked at.
 struct ImaginedRun {
   std::int64_t parameters = 0;
-  std::int64_t trained = 0;               // of them, or of adapters beside them
-  Bytes kept = {};                        // by the rank that needs most, whatever the batch
-  Bytes kept_on_host = {};                // the part of it that host memory keeps for a device
-  Bytes activations = {};                 // of one full microbatch, an estimate
-  std::optional<ImaginedData> data = {};  // null where the model's tokenizer is not there
+  std::int64_t trained = 0;                 // of them, or of adapters beside them
+  Bytes kept = {};                          // by the rank that needs most, whatever the batch
+  Bytes kept_on_host = {};                  // the part of it that host memory keeps for a device
+  Bytes activations = {};                   // of one full microbatch, an estimate
+  std::optional<data::DataSize> data = {};  // null where the model's tokenizer is not there
 };
 
 /// A run with adapters, and the linear maps of its model.

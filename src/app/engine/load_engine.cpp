@@ -47,7 +47,7 @@ EngineKind engine_for(const std::string& device) {
 }
 
 AdaptedRun with_adapters(const config::RunConfig& run) {
-  if (!run.model.has_adapters() && run.model.adapter.path.empty()) return {.run = run};
+  if (!run.model.asks_for_adapters()) return {.run = run};
   return load_engine().resolve_adapters(run);
 }
 

@@ -138,19 +138,12 @@ bool lacks_tokenizer(const config::RunConfig& config, const TrainOptions& option
 }
 
 ImaginedRun describe(const train::ImaginedRun& run) {
-  ImaginedRun described{.parameters = run.need.count_parameters(),
-                        .trained = run.need.count_trained(),
-                        .kept = run.need.total(),
-                        .kept_on_host = run.need.on_host,
-                        .activations = run.need.activations};
-  if (run.data)
-    described.data = {.records = run.data->records,
-                      .held_out = run.data->held_out,
-                      .estimated_dropped = run.data->estimated_dropped,
-                      .estimated_tokens = run.data->estimated_tokens,
-                      .steps_of_epoch = run.data->steps_of_epoch,
-                      .steps = run.data->steps};
-  return described;
+  return {.parameters = run.need.count_parameters(),
+          .trained = run.need.count_trained(),
+          .kept = run.need.total(),
+          .kept_on_host = run.need.on_host,
+          .activations = run.need.activations,
+          .data = run.data};
 }
 
 }  // namespace

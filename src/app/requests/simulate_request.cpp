@@ -76,7 +76,7 @@ void add_adapters(SimulateRequest& request) {
                .where = request.options.plan.where() + " training.adapter", .found = model.where(),
                .expected = "a directory with a config.json");
   run.model.path = model.text;
-  const AdaptedRun adapted = load_engine().resolve_adapters(run);
+  const AdaptedRun adapted = with_adapters(run);
   request.model = config::add_adapters(std::move(request.model), adapted.run.model, adapted.maps);
 }
 

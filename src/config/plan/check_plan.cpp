@@ -241,8 +241,10 @@ class PlanCheck {
   void refuse_module(const std::string& key, const std::string& name) {
     std::string names;
     std::vector<std::string> known;
-    for (const ModulePlan& module : plan_.modules) known.push_back(module.name);
-    for (const std::string& each : known) names += (names.empty() ? "" : ", ") + each;
+    for (const ModulePlan& module : plan_.modules) {
+      names += (known.empty() ? "" : ", ") + module.name;
+      known.push_back(module.name);
+    }
     const std::string near = nearest_name(name, known);
     add(key, "config: no such module", escaped(name), "one of " + names,
         near.empty() ? "" : str("did you mean ", near, "?"));

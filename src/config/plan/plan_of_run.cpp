@@ -22,7 +22,7 @@ void fill_stages(Plan& plan, const ModelConfig& model) {
   }
 }
 
-/// Of a run with adapters, the modules that are not frozen train those.
+/// Modules of a run with adapters train those, where they are not frozen.
 void train_adapters(Plan& plan, const ModelSection& section) {
   for (ModulePlan& module : plan.modules) {
     const bool is_frozen = std::ranges::count(section.freeze, module.name) > 0;

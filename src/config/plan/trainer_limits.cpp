@@ -67,10 +67,11 @@ class Limits {
   /// The ranks of the modules without gaps: `set modules.vision.ranks to 2`.
   [[nodiscard]] std::string close_gaps(const std::set<std::int64_t>& ranks) const {
     std::string fix;
+    const std::vector<std::int64_t> all(ranks.begin(), ranks.end());
     for (const ModulePlan& module : plan_.modules) {
       std::vector<std::int64_t> closed;
       for (const std::int64_t rank : module.ranks)
-        closed.push_back(std::distance(ranks.begin(), ranks.find(rank)));
+        closed.push_back(std::ranges::lower_bound(all, rank) - all.begin());
       if (closed != module.ranks)
         fix += str(fix.empty() ? "set " : ", ", "modules.", module.name, ".ranks to ",
                    write_ranks(closed));
@@ -88,7 +89,7 @@ class Limits {
     const std::int64_t last = ranks.empty() ? 0 : *ranks.rbegin();
     require(missing > last, std::string(kBackboneModule), "ranks",
             str("no module has rank ", missing), str("each of the ranks 0 to ", last),
-            close_gaps(ranks));
+            missing > last ? std::string() : close_gaps(ranks));
   }
 
   void check_module(const ModulePlan& module) {

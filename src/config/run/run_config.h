@@ -82,6 +82,8 @@ struct ModelSection {
   AdapterSection adapter = {};  // the section `adapter`
 
   [[nodiscard]] bool has_adapters() const { return adapter.kind != AdapterKind::kNone; }
+  /// Also where only a directory is named, which says the kind.
+  [[nodiscard]] bool asks_for_adapters() const { return has_adapters() || !adapter.path.empty(); }
   friend bool operator==(const ModelSection&, const ModelSection&) = default;
 };
 

@@ -67,12 +67,7 @@ std::optional<Refusal> refuse_header(const SF_INFO& info, const SoundLimits& lim
                    "a format of sound that is not read, expected WAV, FLAC, Ogg "
                    "or MP3"};
   if (info.frames == 0) return Refusal{"empty_sound", "no samples"};
-  if (info.samplerate < limits.least_rate || info.samplerate > limits.most_rate)
-    return Refusal{"sound_limit", str(info.samplerate, " samples a second, expected ",
-                                      limits.least_rate, " to ", limits.most_rate)};
-  if (info.channels < 1 || info.channels > limits.most_channels)
-    return Refusal{"sound_limit",
-                   str(info.channels, " channels, expected 1 to ", limits.most_channels)};
+  if (auto refusal = refuse_sound(info.samplerate, info.channels, limits)) return refusal;
   const double seconds = static_cast<double>(info.frames) / info.samplerate;
   if (info.frames < 0 || seconds > limits.most_seconds)
     return Refusal{"sound_limit", str(seconds, " seconds, limit ", limits.most_seconds)};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "data/decode/sound_limits.h"
 
 namespace tributary::data {
 
@@ -20,15 +21,6 @@ struct SoundSize {
 struct Sound {
   int rate = 0;  // samples a second
   std::vector<float> samples;
-};
-
-/// Limits of a file of sound, checked on its header before a sample is decoded. Where the header
-/// does not tell, decoding ends at the limit.
-struct SoundLimits {
-  double most_seconds = 600;
-  int most_channels = 32;
-  int least_rate = 1000;
-  int most_rate = 384000;
 };
 
 /// Decodes a WAV, FLAC, Ogg (Vorbis, Opus) or MP3 file, and takes the mean of its channels, as

@@ -211,6 +211,12 @@ void QwenEncoder::cut_chat(EncodedChat& chat, const std::vector<Grid>& grids) co
   chat.pads.resize(media);
 }
 
+/// The first medium that is the same as one: both answers of a pair are to the same media, which
+/// are measured and decoded once.
+std::size_t first_like(const std::vector<MediaReference>& media, std::size_t i) {
+  return static_cast<std::size_t>(std::ranges::find(media, media[i]) - media.begin());
+}
+
 Result<SizedChat> QwenEncoder::size_chat(const Record& record, bool truncates) const {
   if (auto refusal = refuse_media(record)) return *refusal;
   SizedChat sized{.chat = encode_turns(record, record.turns), .shape = {}};
@@ -221,8 +227,12 @@ Result<SizedChat> QwenEncoder::size_chat(const Record& record, bool truncates) c
     append(sized.chat, rejected);
   }
   std::vector<Grid> grids;
-  for (const MediaReference& medium : sized.chat.media) {
-    const Result<Grid> grid = measure(record, medium);
+  for (std::size_t i = 0; i < sized.chat.media.size(); ++i) {
+    if (const std::size_t first = first_like(sized.chat.media, i); first < i) {
+      grids.push_back(grids[first]);
+      continue;
+    }
+    const Result<Grid> grid = measure(record, sized.chat.media[i]);
     if (!grid) return grid.refusal();
     grids.push_back(grid.value());
   }
@@ -264,10 +274,8 @@ Result<EncodedSample> QwenEncoder::encode_with(const Record& record, bool trunca
   sample.key = record.key;
   sample.rejected = sized.value().shape.rejected.count;
   for (std::size_t i = 0; i < chat.media.size(); ++i) {
-    // Both answers of a pair are to the same media, which are decoded once.
-    const auto first = std::ranges::find(chat.media, chat.media[i]) - chat.media.begin();
-    if (first < static_cast<std::ptrdiff_t>(i)) {
-      sample.items.push_back(sample.items[static_cast<std::size_t>(first)]);
+    if (const std::size_t first = first_like(chat.media, i); first < i) {
+      sample.items.push_back(sample.items[first]);
       continue;
     }
     Result<PatchedItem> item = patch(record, chat.media[i], keep);

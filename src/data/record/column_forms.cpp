@@ -8,25 +8,14 @@
 #include "data/record/turn_forms.h"
 
 namespace tributary::data {
-namespace {
 
-using Names = std::span<const std::string_view>;
-
-constexpr std::string_view kQuestions[] = {"query", "prompt", "question"};
-constexpr std::string_view kAnswers[] = {"response", "completion", "answer"};
-constexpr std::string_view kPictures[] = {"image", "images", "file_name"};
-constexpr std::string_view kCaptions[] = {"caption", "text", "label"};
-constexpr std::string_view kReferences = "answers";
-constexpr std::string_view kFileName = "file_name";
-
-bool has_one_of(const Json& root, Names names) {
+bool has_one_of(const Json& root, std::span<const std::string_view> names) {
   for (const std::string_view name : names)
     if (find(root, name) != nullptr) return true;
   return false;
 }
 
-/// The one of these columns that the record has.
-std::string only_column(const Json& root, Names names) {
+std::string only_column(const Json& root, std::span<const std::string_view> names) {
   std::string found;
   for (const std::string_view name : names) {
     if (find(root, name) == nullptr) continue;
@@ -37,6 +26,17 @@ std::string only_column(const Json& root, Names names) {
   if (found.empty()) refuse("bad_form", str("none of the keys ", names[0], " and the like"));
   return found;
 }
+
+namespace {
+
+using Names = std::span<const std::string_view>;
+
+constexpr std::string_view kQuestions[] = {"query", "prompt", "question"};
+constexpr std::string_view kAnswers[] = {"response", "completion", "answer"};
+constexpr std::string_view kPictures[] = {"image", "images", "file_name"};
+constexpr std::string_view kCaptions[] = {"caption", "text", "label"};
+constexpr std::string_view kReferences = "answers";
+constexpr std::string_view kFileName = "file_name";
 
 /// Puts media that no text has named before the first question, and checks the whole.
 void finish(ListedMedia& media, Record& record) {

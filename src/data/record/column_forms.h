@@ -1,6 +1,8 @@
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/record/record_fields.h"
@@ -16,6 +18,11 @@ void put_rest_first(ListedMedia& media, std::vector<Turn>& turns);
 
 /// Reads the Alpaca form: `instruction`, `input`, `output`. errors: Refused
 void read_alpaca(const Json& root, const RecordOptions& options, Record& record);
+
+/// Whether the record has one of these columns.
+[[nodiscard]] bool has_one_of(const Json& root, std::span<const std::string_view> names);
+/// The one of these columns that the record has. errors: Refused where it has none, or two
+[[nodiscard]] std::string only_column(const Json& root, std::span<const std::string_view> names);
 
 /// Whether the record has a column for a question and one for its answer.
 [[nodiscard]] bool has_query(const Json& root);

@@ -42,7 +42,7 @@ std::vector<std::string_view> those_there(const Json& root,
   return there;
 }
 
-/// The name of the only one of these columns that says something.
+/// Names the only column of these that says something.
 std::string only_one(const Json& root, std::span<const std::string_view> names) {
   const auto there = those_there(root, names);
   if (there.size() > 1)

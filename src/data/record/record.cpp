@@ -25,10 +25,7 @@ constexpr FormReader kReaders[] = {
     {RecordForm::kPreference, has_preference, read_preference},
     {RecordForm::kMessages, [](const Json& root) { return find(root, "messages") != nullptr; },
      read_messages},
-    {RecordForm::kConversations,
-     [](const Json& root) {
-       return find(root, "conversations") != nullptr || find(root, "conversation") != nullptr;
-     },
+    {RecordForm::kConversations, [](const Json& root) { return has_one_of(root, kConversations); },
      read_conversations},
     {RecordForm::kAlpaca,
      [](const Json& root) {
@@ -70,7 +67,7 @@ const FormReader& reader_of(const Json& root, const RecordOptions& options) {
 ParsedRecord read(const Json& root, const std::string& key, const RecordOptions& options) {
   const FormReader& reader = reader_of(root, options);
   check_answers(root, reader.form, options.answers);
-  for (const char* other : {"conversations", "conversation"})
+  for (const std::string_view other : kConversations)
     if (find(root, "messages") != nullptr && find(root, other) != nullptr)
       refuse("bad_form", str("both messages and ", other));
   ParsedRecord parsed{.form = reader.form, .record = {}};

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/record/column_forms.h"
 #include "data/record/unread_keys.h"
 
 namespace tributary::data {
@@ -206,10 +207,7 @@ void read_messages(const Json& root, const RecordOptions&, Record& record) {
 }
 
 void read_conversations(const Json& root, const RecordOptions&, Record& record) {
-  const bool is_plural = find(root, "conversations") != nullptr;
-  if (is_plural && find(root, "conversation") != nullptr)
-    refuse("bad_form", "both conversations and conversation; leave out one of them");
-  read_list(root, is_plural ? "conversations" : "conversation", record, add_speech);
+  read_list(root, only_column(root, kConversations).c_str(), record, add_speech);
 }
 
 void check_turns(const std::vector<Turn>& turns, const std::string& name) {

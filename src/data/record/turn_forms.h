@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/record/record_fields.h"
@@ -9,6 +10,8 @@ namespace tributary::data {
 
 /// Reads the OpenAI form: a list of turns with `role` and `content`. errors: Refused
 void read_messages(const Json& root, const RecordOptions& options, Record& record);
+/// The columns of the ShareGPT form, of which a record has one.
+inline constexpr std::string_view kConversations[] = {"conversations", "conversation"};
 /// Reads the ShareGPT form: a list of turns with `from` and `value`, or of questions with their
 /// answers (`human`, `assistant`). errors: Refused
 void read_conversations(const Json& root, const RecordOptions& options, Record& record);

@@ -68,12 +68,12 @@ void LineSocket::finish_sending() {
   if (!is_closed()) shutdown(socket_.get(), SHUT_WR);
 }
 
-std::vector<std::string> LineSocket::exchange(std::size_t most_bytes) {
+std::vector<std::string> LineSocket::exchange(std::size_t max_bytes) {
   std::vector<std::string> lines;
   std::string reason;
   std::array<char, 4096> block;
   std::size_t taken = 0;
-  while (!is_closed() && reason.empty() && taken < most_bytes) {
+  while (!is_closed() && reason.empty() && taken < max_bytes) {
     const ssize_t count = recv(socket_.get(), block.data(), block.size(), 0);
     if (count < 0 && would_block()) break;
     if (count < 0) reason = std::strerror(errno);

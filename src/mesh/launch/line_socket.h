@@ -19,8 +19,8 @@ class LineSocket {
   void send(std::string_view line);
   /// Sends the queue and reads, as far as both go at once; returns the whole lines that came. A
   /// line above 8 KiB closes the connection. A peer that sends without end must not keep this
-  /// thread: after `most_bytes` the rest waits for the next call.
-  [[nodiscard]] std::vector<std::string> exchange(std::size_t most_bytes = 64 << 10);
+  /// thread: after `max_bytes` the rest waits for the next call.
+  [[nodiscard]] std::vector<std::string> exchange(std::size_t max_bytes = 64 << 10);
   /// Ends sending: the peer reads what was queued and then the end.
   void finish_sending();
 

@@ -206,12 +206,14 @@ class Run {
       const Lane& lane = lanes_[program_.lane_of(member)];
       ready = std::max({ready, latest_of(lane), lane.reduced});
     }
-    for (const int member : members) {
-      std::int64_t end = ready + load_.fixed[member].count;
-      for (int before = 0; before < program_.place_of_step(member); ++before)
-        end += longest(program_.shared_steps()[static_cast<std::size_t>(before)]);
+    const auto begin_at = [&](std::int64_t start, int member) {
       const Lane& lane = lanes_[program_.lane_of(member)];
-      std::fill_n(&times_[lane.clock], lane.module->replicas(), end);
+      std::fill_n(&times_[lane.clock], lane.module->replicas(), start + load_.fixed[member].count);
+    };
+    for (const int member : members) begin_at(ready, member);
+    for (const std::vector<int>& of_module : program_.shared_steps()) {
+      for (const int member : of_module) begin_at(ready, member);
+      ready += longest(of_module);
     }
   }
 

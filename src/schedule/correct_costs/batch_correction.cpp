@@ -12,10 +12,6 @@
 namespace tributary::schedule {
 namespace {
 
-Nanoseconds from_seconds(double seconds) {
-  return {std::max<std::int64_t>(1, std::llround(seconds * 1e9))};
-}
-
 double find_scale(const std::vector<MeasuredBucket>& buckets) {
   double measured = 0;
   double predicted = 0;

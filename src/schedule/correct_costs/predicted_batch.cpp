@@ -87,6 +87,10 @@ Nanoseconds scale_time(Nanoseconds time, double scale) {
   return {std::llround(static_cast<double>(time.count) * scale)};
 }
 
+Nanoseconds from_seconds(double seconds) {
+  return {std::max<std::int64_t>(1, std::llround(seconds * 1e9))};
+}
+
 std::vector<MeasuredBucket> list_buckets(const PredictedBatch& batch,
                                          std::span<const MeasuredPart> parts, std::int32_t encoder,
                                          double scale) {
@@ -111,7 +115,7 @@ std::vector<MeasuredBucket> list_buckets(const PredictedBatch& batch,
       const Shares& shares = predicted.at(place)[pass];
       if (shares.empty()) continue;
       MeasuredBucket& bucket = buckets.emplace_back();
-      bucket.time = {std::max<std::int64_t>(1, std::llround(sums[pass] * 1e9))};
+      bucket.time = from_seconds(sums[pass]);
       for (const auto& [key, time] : shares) bucket.shares.push_back({key, time});
     }
   }

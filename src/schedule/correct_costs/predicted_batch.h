@@ -50,13 +50,15 @@ struct CostScales {
   double backbone = 0;                           // with the chains that its replicas run
   std::map<std::int32_t, double> encoders = {};  // of those with meshes of their own, by chain
 
-  /// Of a chain; where that of an encoder is not known, the backbone's.
+  /// The scale of a chain; where that of an encoder is not known, the backbone's.
   [[nodiscard]] double of(std::int32_t chain) const;
   friend bool operator==(const CostScales&, const CostScales&) = default;
 };
 
 [[nodiscard]] PredictedShare share_of(std::int32_t chain, std::int64_t rows, Nanoseconds time);
 [[nodiscard]] Nanoseconds scale_time(Nanoseconds time, double scale);
+/// A measured time, at least 1 ns.
+[[nodiscard]] Nanoseconds from_seconds(double seconds);
 
 /// The passes of one module of which all parts ran as planned, each with its seconds over all
 /// stages; `encoder` as in MeasuredPart.

@@ -94,6 +94,7 @@ class Bounds {
   [[nodiscard]] Nanoseconds work_of(int lane) const {
     Nanoseconds most = work_of(std::span(&lane, 1));
     for (std::vector<int>& of_rank : program_.map().lanes_on_ranks(lane)) {
+      if (of_rank.empty()) continue;
       of_rank.insert(of_rank.begin(), lane);
       most = std::max(most, work_of(of_rank));
     }

@@ -29,9 +29,7 @@ WorkLoad of_backbone(const RankWork& work, std::span<const SampleShape> shapes) 
 
 WorkLoad of_encoder(const RankWork& work, const EncoderLane& own, const DealtItems& items) {
   std::vector<Grid> grids;
-  for (const schedule::MediaRound& round : items[static_cast<std::size_t>(own.edge)])
-    for (const schedule::MediaItem& item : round)
-      if (item.seat == own.seat) grids.push_back(item.grid);
+  for (const schedule::MediaItem& item : items_of_seat(own, items)) grids.push_back(item.grid);
   const bool leads = own.mesh->at().pp == 0 && own.mesh->at().tp == 0;
   return part_of_load(load_of_media(work.model, work.section, own.encoder, grids, work.times),
                       ranks_of_seat(*own.mesh), leads);

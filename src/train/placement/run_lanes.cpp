@@ -114,12 +114,18 @@ std::int64_t count_rounds(const DealtItems& items) {
   return items.empty() ? 0 : std::ssize(items.front());
 }
 
-std::vector<schedule::MediaItem> items_of_pass(const EncoderLane& own, const DealtItems& items,
-                                               int pass) {
-  std::vector<schedule::MediaItem> of_pass;
+std::vector<schedule::MediaItem> items_of_seat(const EncoderLane& own, const DealtItems& items) {
+  std::vector<schedule::MediaItem> of_seat;
   for (const schedule::MediaRound& round : items[static_cast<std::size_t>(own.edge)])
     for (const schedule::MediaItem& item : round)
-      if (item.seat == own.seat && item.pass == pass) of_pass.push_back(item);
+      if (item.seat == own.seat) of_seat.push_back(item);
+  return of_seat;
+}
+
+std::vector<schedule::MediaItem> items_of_pass(const EncoderLane& own, const DealtItems& items,
+                                               int pass) {
+  std::vector<schedule::MediaItem> of_pass = items_of_seat(own, items);
+  std::erase_if(of_pass, [pass](const schedule::MediaItem& item) { return item.pass != pass; });
   return of_pass;
 }
 

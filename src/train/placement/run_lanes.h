@@ -93,7 +93,10 @@ struct StepMedia {
   std::vector<data::EncodedSample> encoded = {};  // that hold rows which this rank encodes, by id
 };
 
-/// What this rank encodes in a pass, in the order of its rows.
+/// What the seat of a lane encodes in a step, in the order of its rows.
+[[nodiscard]] std::vector<schedule::MediaItem> items_of_seat(const EncoderLane& own,
+                                                             const DealtItems& items);
+/// Likewise in one pass.
 [[nodiscard]] std::vector<schedule::MediaItem> items_of_pass(const EncoderLane& own,
                                                              const DealtItems& items, int pass);
 

@@ -174,7 +174,7 @@ bool is_deterministic(config::Deterministic asked, at::Device device) {
 
 config::RunConfig resolve_adapter(config::RunConfig config) {
   config::ModelSection& section = config.model;
-  if (!section.has_adapters() && section.adapter.path.empty()) return config;
+  if (!section.asks_for_adapters()) return config;
   const config::ModelConfig model = config::read_model_config(section.path);
   section.adapter =
       model::read_peft_section(section.adapter, model.family, model::AdapterUse::kTrained);

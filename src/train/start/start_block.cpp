@@ -86,8 +86,8 @@ void print_start(std::ostream& out, const config::RunConfig& config, const Ranks
   print_line(out, "directory", config::run_directory(config));
 }
 
-DataSize size_data(const config::RunConfig& config, std::int64_t records, std::int64_t held_out,
-                   const data::DataLook& look) {
+data::DataSize size_data(const config::RunConfig& config, std::int64_t records,
+                         std::int64_t held_out, const data::DataLook& look) {
   const std::int64_t samples = config.batch.global_samples;
   return {.records = records,
           .held_out = held_out,
@@ -97,7 +97,7 @@ DataSize size_data(const config::RunConfig& config, std::int64_t records, std::i
           .steps = config.run.steps};
 }
 
-void print_data(std::ostream& out, const config::RunConfig& config, const DataSize& size) {
+void print_data(std::ostream& out, const config::RunConfig& config, const data::DataSize& size) {
   const double epochs = static_cast<double>(size.steps * config.batch.global_samples) /
                         static_cast<double>(size.records);
   std::array<char, 32> shown{};

@@ -4,6 +4,7 @@
 #include <iosfwd>
 #include <string>
 
+#include "data/loader/data_size.h"
 #include "data/loader/loader.h"
 #include "train/start/memory_need.h"
 #include "train/start/ranks.h"
@@ -15,22 +16,12 @@ namespace tributary::train {
 void print_start(std::ostream& out, const config::RunConfig& config, const Ranks& ranks,
                  const MemoryNeed& need, const MemoryPlace& place);
 
-/// What a run trains on in one epoch; the estimates are those of data::DataLook.
-struct DataSize {
-  std::int64_t records = 0;
-  std::int64_t held_out = 0;
-  std::int64_t estimated_dropped = 0;  // of the records
-  std::int64_t estimated_tokens = 0;
-  std::int64_t steps_of_epoch = 0;
-  std::int64_t steps = 0;  // of the run
-};
-
 /// `config` has the steps of the run, also where they follow from run.epochs.
-[[nodiscard]] DataSize size_data(const config::RunConfig& config, std::int64_t records,
-                                 std::int64_t held_out, const data::DataLook& look);
+[[nodiscard]] data::DataSize size_data(const config::RunConfig& config, std::int64_t records,
+                                       std::int64_t held_out, const data::DataLook& look);
 
 /// Says how many records are trained on, held out and dropped, and how often the run sees them.
-void print_data(std::ostream& out, const config::RunConfig& config, const DataSize& size);
+void print_data(std::ostream& out, const config::RunConfig& config, const data::DataSize& size);
 
 /// Says that activations of a full microbatch may not fit beside what is kept; empty where they do.
 [[nodiscard]] std::string describe_shortage(const MemoryNeed& need, const MemoryPlace& place);

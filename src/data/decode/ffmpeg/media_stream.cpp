@@ -58,8 +58,6 @@ std::optional<Refusal> MediaStream::open() {
     return damaged("no stream information", code);
   const AVCodec* codec = nullptr;
   stream_ = av_find_best_stream(input, kind_, -1, -1, &codec, 0);
-  if (stream_ == AVERROR_STREAM_NOT_FOUND && kind_ == AVMEDIA_TYPE_AUDIO)
-    return Refusal{"empty_sound", "no stream of sound"};
   if (stream_ < 0 || codec == nullptr)
     return damaged(str("no ", av_get_media_type_string(kind_), " stream"), stream_);
   decoder_.reset(avcodec_alloc_context3(codec));

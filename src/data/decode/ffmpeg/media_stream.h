@@ -51,6 +51,8 @@ class MediaStream {
 
   /// Null when it is open.
   [[nodiscard]] std::optional<Refusal> open();
+  /// Whether it could not be opened because the file has no stream of the kind.
+  [[nodiscard]] bool lacks_stream() const { return stream_ == AVERROR_STREAM_NOT_FOUND; }
   [[nodiscard]] const AVFormatContext& input() const { return *input_; }
   [[nodiscard]] const AVStream& stream() const { return *input_->streams[stream_]; }
 

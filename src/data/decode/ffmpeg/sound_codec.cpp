@@ -76,12 +76,7 @@ struct SoundFormat {
 };
 
 std::optional<Refusal> refuse_format(const SoundFormat& format, const SoundLimits& limits) {
-  if (format.rate < limits.least_rate || format.rate > limits.most_rate)
-    return Refusal{"sound_limit", str(format.rate, " samples a second, expected ",
-                                      limits.least_rate, " to ", limits.most_rate)};
-  if (format.channels < 1 || format.channels > limits.most_channels)
-    return Refusal{"sound_limit",
-                   str(format.channels, " channels, expected 1 to ", limits.most_channels)};
+  if (auto refusal = refuse_sound(format.rate, format.channels, limits)) return refusal;
   if (reader_of(format.format) == nullptr)
     return Refusal{"sound_damaged", "samples are in an unknown format"};
   return std::nullopt;
@@ -102,7 +97,8 @@ double stated_seconds(const MediaStream& media) {
 Result<SoundSize> decode_all(std::span<const std::uint8_t> file, const SoundLimits& limits,
                              std::vector<float>* samples) {
   MediaStream media(file, AVMEDIA_TYPE_AUDIO, "sound_damaged");
-  if (auto refusal = media.open()) return *refusal;
+  if (auto refusal = media.open())
+    return media.lacks_stream() ? Refusal{"empty_sound", "no stream of sound"} : *refusal;
   SoundFormat first;
   std::int64_t count = 0;
   std::optional<Refusal> refused;

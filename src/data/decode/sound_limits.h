@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+
+#include "core/result.h"
+
+namespace tributary::data {
+
+/// Limits of a file of sound, checked on its header before a sample is decoded. Where the header
+/// does not tell, decoding ends at the limit.
+struct SoundLimits {
+  double most_seconds = 600;
+  int most_channels = 32;
+  int least_rate = 1000;
+  int most_rate = 384000;
+};
+
+/// Refuses a rate [samples a second] or a number of channels: `sound_limit`; null when both are
+/// fine.
+[[nodiscard]] std::optional<Refusal> refuse_sound(int rate, int channels,
+                                                  const SoundLimits& limits);
+
+}  // namespace tributary::data
