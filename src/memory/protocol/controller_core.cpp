@@ -175,7 +175,7 @@ void ControllerCore::commit_finished_steps(TimePoint now) {
   bool advanced = false;
   while (plans_.contains(low_) && std::ranges::all_of(config_.consumers, has_finished)) {
     actions_.push_back(CommitStep{.step = low_});
-    for (const Key& key : book_.erase(low_)) outbox_.drop_object(key);
+    outbox_.drop_objects(book_.erase(low_));
     plans_.erase(low_++);
     advanced = true;
   }

@@ -48,11 +48,12 @@ void Outbox::drop_peer(std::uint16_t process) {
   std::erase_if(by_acknowledgement_, is_of_peer);
 }
 
-void Outbox::drop_object(const Key& key) {
-  const auto is_of_object = [&key](const auto& entry) {
+void Outbox::drop_objects(std::vector<Key> keys) {
+  std::ranges::sort(keys);
+  const auto is_of_object = [&keys](const auto& entry) {
     const FrameType type = std::get<1>(entry.first);
     return (type == FrameType::kPublish || type == FrameType::kRetract) &&
-           std::get<3>(entry.first) == key;
+           std::ranges::binary_search(keys, std::get<3>(entry.first));
   };
   std::erase_if(entries_, is_of_object);
   std::erase_if(by_acknowledgement_, is_of_object);

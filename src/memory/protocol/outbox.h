@@ -21,8 +21,8 @@ class Outbox {
   /// Sends again what has waited long enough.
   void resend(TimePoint now, std::vector<Action>& actions);
   void drop_peer(std::uint16_t process);
-  /// The object is not needed any more: its PUBLISH and RETRACT are not sent again.
-  void drop_object(const Key& key);
+  /// The objects are not needed any more: their PUBLISH and RETRACT are not sent again.
+  void drop_objects(std::vector<Key> keys);
   /// Whether an EPOCH of this process waits for an acknowledgement.
   [[nodiscard]] bool has_epoch_of(std::uint16_t process) const;
 

@@ -46,7 +46,7 @@ TEST(Outbox, KeepsMessagesAboutDifferentThings) {
   EXPECT_EQ(resent(outbox, 100), 8);
   EXPECT_TRUE(outbox.has_epoch_of(1));
   EXPECT_FALSE(outbox.has_epoch_of(3));
-  outbox.drop_object({.sample = 1});
+  outbox.drop_objects({Key{.sample = 9}, Key{.sample = 1}});
   EXPECT_EQ(resent(outbox, 200), 7);
   outbox.drop_peer(kConsumer);
   EXPECT_EQ(resent(outbox, 300), 2);
