@@ -1,6 +1,7 @@
 #include "memory/protocol/reader_core.h"
 
 #include <algorithm>
+#include <span>
 
 namespace tributary::memory {
 
@@ -154,9 +155,12 @@ bool ReaderCore::is_bound(const ObjectHandle& handle) const {
 
 void ReaderCore::start_gets(TimePoint now) {
   if (!member_.table().is_agreed()) return;
-  for (const auto& [step, microbatches] : plans_) {
+  const auto [first_step, delivered] = next_delivery_;  // everything before it is gathered
+  for (auto plan = plans_.lower_bound(first_step); plan != plans_.end(); ++plan) {
+    const auto& [step, microbatches] = *plan;
     if (step > current_ + config_.ahead) return;
-    for (const PlannedMicrobatch& microbatch : microbatches)
+    const std::size_t first = step == first_step ? delivered : 0;
+    for (const PlannedMicrobatch& microbatch : std::span(microbatches).subspan(first))
       for (const Key& key : microbatch.keys) {
         if (gets_.size() >= config_.gets) return;
         Wanted& wanted = wanted_.at(key);
