@@ -163,6 +163,7 @@ std::vector<StepPages> OwnerCore::pages_by_step() const {
 }
 
 void OwnerCore::admit() {
+  if (writing_ >= config_.encoders) return;
   std::vector<StepPages> pages = pages_by_step();
   const auto end = assigned_.lower_bound(low_ + config_.window);
   for (auto assigned = assigned_.begin(); assigned != end; ++assigned)
