@@ -71,12 +71,9 @@ Status InProcess::post_control(PeerLink link, FrameType type, std::span<const st
   if (found == links_.end() || found->second.drains) return Status::kPeerLost;
   InProcess& peer = *found->second.peer;
   if (peer.events_.size() >= kMaxEvents) return Status::kBusy;
-  const std::vector<std::byte> bytes = frame_bytes(type, self_.epoch, 0, body);
-  Frame frame;
-  frame.header = parse_header(std::span(bytes).first<sizeof(FrameHeader)>()).value();
-  frame.body.assign(body.begin(), body.end());
-  peer.events_.emplace_back(
-      FrameReceived{.link = found->second.at_peer, .frame = std::move(frame)});
+  peer.events_.emplace_back(FrameReceived{.link = found->second.at_peer,
+                                          .frame = {.header = header_of(type, self_.epoch, 0, body),
+                                                    .body = {body.begin(), body.end()}}});
   return Status::kOk;
 }
 

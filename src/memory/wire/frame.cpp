@@ -28,8 +28,8 @@ std::string_view name_of(FrameType type) {
   return kNames[is_type(value) ? value : 0];
 }
 
-std::vector<std::byte> frame_bytes(FrameType type, std::uint32_t epoch, std::uint64_t request,
-                                   std::span<const std::byte> body) {
+FrameHeader header_of(FrameType type, std::uint32_t epoch, std::uint64_t request,
+                      std::span<const std::byte> body) {
   TRIB_CHECK(body.size() <= kMaxBodyBytes && (!body.empty() || may_be_empty(type)),
              .what = "memory: a frame has a body of the wrong size",
              .found = str(name_of(type), " with ", body.size(), " B"),
@@ -40,8 +40,13 @@ std::vector<std::byte> frame_bytes(FrameType type, std::uint32_t epoch, std::uin
                      .request = request,
                      .body_crc = crc32c(body)};
   header.header_crc = crc32c(std::as_bytes(std::span(&header, 1)).first(28));
+  return header;
+}
+
+std::vector<std::byte> frame_bytes(FrameType type, std::uint32_t epoch, std::uint64_t request,
+                                   std::span<const std::byte> body) {
   ByteWriter bytes;
-  bytes.put(header);
+  bytes.put(header_of(type, epoch, request, body));
   bytes.put_bytes(body);
   return bytes.take();
 }

@@ -62,9 +62,14 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-/// Header and body as they travel. The payload of a GET_REPLY follows and is no part of it.
+/// The header of a frame with this body.
 ///
 /// errors: Fault::kBug when the body is above 64 KiB, or empty where the type needs one
+[[nodiscard]] FrameHeader header_of(FrameType type, std::uint32_t epoch, std::uint64_t request,
+                                    std::span<const std::byte> body);
+/// Header and body as they travel. The payload of a GET_REPLY follows and is no part of it.
+///
+/// errors: as header_of()
 [[nodiscard]] std::vector<std::byte> frame_bytes(FrameType type, std::uint32_t epoch,
                                                  std::uint64_t request,
                                                  std::span<const std::byte> body);
