@@ -219,7 +219,9 @@ std::size_t SocketLinks::poll(std::span<Completion> out, TimePoint now) {
   }
   if (now_ >= next_scan_) scan_deadlines();
   report_transfers();
-  std::erase_if(connections_, [](const auto& each) { return each.second->stage == Stage::kEnded; });
+  if (std::exchange(has_ended_, false))
+    std::erase_if(connections_,
+                  [](const auto& each) { return each.second->stage == Stage::kEnded; });
 
   const std::size_t reported = std::min(out.size(), events_.size());
   std::move(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(reported), out.begin());
@@ -334,6 +336,7 @@ void SocketLinks::end(Connection& at, Status status, const std::string& reason) 
   const bool is_known =
       at.client.has_value() || at.stage == Stage::kOpen || at.stage == Stage::kClosing;
   at.stage = Stage::kEnded;
+  has_ended_ = true;
   at.gets.end_all(status == Status::kOk ? Status::kBackend : status);
   at.served.end_all(at.socket);
   report_transfers();

@@ -107,6 +107,7 @@ class SocketLinks {
   Descriptor signal_;  // readable while events_ holds what poll() had no room for
   std::vector<Descriptor> listening_;
   std::map<PeerLink, std::unique_ptr<Connection>> connections_;
+  bool has_ended_ = false;  // a connection that poll() still has to remove
   std::map<std::uint32_t, std::uint32_t> incarnations_;  // newest one seen of each rank
   std::uint64_t last_number_ = 0;                        // of a link or a transfer
   std::vector<TransferDone> done_;
