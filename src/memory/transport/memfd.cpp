@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -132,7 +133,8 @@ void Memfd::ask_for_leases() {
     if (!owner.segment) continue;
     std::vector<MappedGet> posted = std::exchange(owner.posted, {});
     for (std::size_t begin = 0; begin < posted.size(); begin += kMostEntries) {
-      const auto first = posted.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto first =
+          std::make_move_iterator(posted.begin() + static_cast<std::ptrdiff_t>(begin));
       const std::size_t count = std::min(kMostEntries, posted.size() - begin);
       ask_for_lease(link, owner, {first, first + static_cast<std::ptrdiff_t>(count)});
     }
