@@ -53,24 +53,11 @@ void ControllerCore::take(const MessageReceived& event, const Heartbeat& heartbe
   commit_finished_steps(now);
 }
 
-bool ControllerCore::owns_bytes(const MemberRecord& member, const ObjectHandle& handle) const {
-  const auto is_own = [&](std::uint64_t gva, std::uint64_t bytes) {
-    const auto address = GlobalAddress::from_bits(gva);
-    const SegmentRow* row = address ? membership_.table().table().find(address.value()) : nullptr;
-    return row != nullptr && row->process == member.identity.process &&
-           bytes <= row->offset + row->length - address.value().offset();
-  };
-  return handle.fields.process == member.identity.process &&
-         handle.fields.epoch == member.identity.epoch && is_own(handle.fields.first_gva, 1) &&
-         std::ranges::all_of(handle.extents, [&](const Extent& extent) {
-           return is_own(extent.gva, extent.bytes);
-         });
-}
-
 void ControllerCore::take(const MessageReceived& event, const PublishMessage& publish,
                           TimePoint now) {
   const ObjectHandle& handle = publish.handle;
-  if (!owns_bytes(*membership_.find(event.from.process), handle)) {
+  if (handle.fields.process != event.from.process || handle.fields.epoch != event.from.epoch ||
+      !membership_.table().binds(handle)) {
     ++refused_;
     actions_.push_back(ClosePeer{.process = event.from.process,
                                  .reason = "memory: PUBLISH of an object in foreign memory"});

@@ -60,7 +60,6 @@ class ControllerCore {
   void tell_members(const EpochMessage& message, TimePoint now);
   void commit_finished_steps(TimePoint now);
   void send_handle(ObjectRecord& record, TimePoint now);
-  [[nodiscard]] bool owns_bytes(const MemberRecord& member, const ObjectHandle& handle) const;
   void stop();
 
   ControllerConfig config_;

@@ -43,7 +43,7 @@ void ReaderCore::take(const EpochMessage& message) {
     if (!wanted.published) continue;
     const WireHandle& handle = wanted.published->handle.fields;
     if (handle.process == message.process && handle.epoch < message.epoch)
-      wanted.not_before = {};  // is_bound() refuses the old handle; a later one need not wait
+      wanted.not_before = {};  // binds() refuses the old handle; a later one need not wait
   }
 }
 
@@ -140,19 +140,6 @@ void ReaderCore::ask_for_later_handles(TimePoint now) {
   }
 }
 
-bool ReaderCore::is_bound(const ObjectHandle& handle) const {
-  const auto lies_in_current_row = [&](std::uint64_t gva, std::uint64_t bytes) {
-    const auto address = GlobalAddress::from_bits(gva);
-    const SegmentRow* row = address ? member_.table().table().find(address.value()) : nullptr;
-    return row != nullptr && row->epoch == handle.fields.epoch &&
-           bytes <= row->offset + row->length - address.value().offset();
-  };
-  return lies_in_current_row(handle.fields.first_gva, 1) &&
-         std::ranges::all_of(handle.extents, [&](const Extent& extent) {
-           return lies_in_current_row(extent.gva, extent.bytes);
-         });
-}
-
 void ReaderCore::start_gets(TimePoint now) {
   if (!member_.table().is_agreed()) return;
   const auto [first_step, delivered] = next_delivery_;  // everything before it is gathered
@@ -166,7 +153,7 @@ void ReaderCore::start_gets(TimePoint now) {
         Wanted& wanted = wanted_.at(key);
         if (wanted.is_gathered || wanted.request != 0 || !wanted.published ||
             wanted.stale_sequence != 0 || now < wanted.not_before ||
-            !is_bound(wanted.published->handle))
+            !member_.table().binds(wanted.published->handle))
           continue;
         wanted.request = next_request_++;
         wanted.requested = wanted.published->sequence;

@@ -53,8 +53,6 @@ class ReaderCore {
   void ask_for_later_handles(TimePoint now);
   void start_gets(TimePoint now);
   void deliver();
-  /// Whether the table that all agreed on says that the object's bytes are its owner's.
-  [[nodiscard]] bool is_bound(const ObjectHandle& handle) const;
   void report_owner(const WireHandle& handle, Status status);
 
   ReaderConfig config_;

@@ -32,4 +32,18 @@ std::uint32_t TableView::epoch_of(std::uint16_t process) const {
   return found == epochs_.end() ? 0 : found->second;
 }
 
+bool TableView::binds(const ObjectHandle& handle) const {
+  const auto lies_in_owned_row = [&](std::uint64_t gva, std::uint64_t bytes) {
+    const auto address = GlobalAddress::from_bits(gva);
+    const SegmentRow* row = address ? table_.find(address.value()) : nullptr;
+    return row != nullptr && row->process == handle.fields.process &&
+           row->epoch == handle.fields.epoch &&
+           bytes <= row->offset + row->length - address.value().offset();
+  };
+  return lies_in_owned_row(handle.fields.first_gva, 1) &&
+         std::ranges::all_of(handle.extents, [&](const Extent& extent) {
+           return lies_in_owned_row(extent.gva, extent.bytes);
+         });
+}
+
 }  // namespace tributary::memory
