@@ -164,12 +164,7 @@ void SimulatedJob::perform(Process& process, const StartGet& action) {
     });
     return;
   }
-  perform(process, Send{.to = handle.process,
-                        .message = GetRequest{.request = action.request,
-                                              .gva = handle.first_gva,
-                                              .generation = handle.generation,
-                                              .length = handle.bytes,
-                                              .epoch = handle.epoch}});
+  perform(process, Send{.to = handle.process, .message = whole_object(handle, action.request)});
 }
 
 void SimulatedJob::finish_get(Process& reader, std::uint64_t request, const GetReply& reply,

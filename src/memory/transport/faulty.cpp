@@ -151,9 +151,8 @@ void Faulty::take(Completion event) {
     const std::span<std::byte> into = get.mapped().into;
     if (get.mapped().is_corrupted && done->status == Status::kOk) {
       into[random_.below(into.size())] ^= std::byte{1};
-      const WireHandle& handle = get.mapped().handle.fields;
-      if ((handle.flags & kNoCrc) == 0 && crc32c(into) != handle.crc32c)
-        done->status = Status::kCorrupt;
+      const std::optional<std::uint32_t> checksum = checksum_of(get.mapped().handle.fields);
+      if (checksum && crc32c(into) != *checksum) done->status = Status::kCorrupt;
     }
   }
   if (const auto* closed = std::get_if<LinkClosed>(&event)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
@@ -84,11 +85,8 @@ Status InProcess::copy(const Get& get) const {
   ObjectServer* server = link->second.peer->server_;
   if (server == nullptr) return Status::kBounds;
   const WireHandle& handle = get.handle.fields;
-  const Grant grant = server->grant(self_, {.request = static_cast<std::uint64_t>(get.id),
-                                            .gva = handle.first_gva,
-                                            .generation = handle.generation,
-                                            .length = handle.bytes,
-                                            .epoch = handle.epoch});
+  const Grant grant =
+      server->grant(self_, whole_object(handle, static_cast<std::uint64_t>(get.id)));
   if (grant.status != Status::kOk) return grant.status;
   std::span<std::byte> left = get.into;
   for (const std::span<const std::byte> part : grant.parts) {
@@ -100,8 +98,8 @@ Status InProcess::copy(const Get& get) const {
   server->end_grant(grant.id);
   TRIB_CHECK(left.empty(), .what = "memory: an owner grants less than was asked",
              .found = str(left.size(), " bytes are missing"));
-  const bool has_crc = (handle.flags & kNoCrc) == 0;
-  return has_crc && crc32c(get.into) != handle.crc32c ? Status::kCorrupt : Status::kOk;
+  const std::optional<std::uint32_t> checksum = checksum_of(handle);
+  return checksum && crc32c(get.into) != *checksum ? Status::kCorrupt : Status::kOk;
 }
 
 void InProcess::finish(const Get& get, TimePoint now) {

@@ -105,15 +105,14 @@ Result<TransferId> Memfd::post_get(PeerLink link, const ObjectHandle& handle,
     return Refusal{"backend", str("memory: extents of a handle lie outside the segment of process ",
                                   owner->second.row.process)};
   const TransferId id{kMapped | ++last_transfer_};
-  const bool checks =
-      (handle.fields.flags & kNoCrc) == 0 && last_transfer_ % options_.check_every == 0;
-  owner->second.posted.push_back(
-      {.id = id,
-       .object = {handle.fields.first_gva, handle.fields.generation},
-       .runs = std::move(runs),
-       .crc32c = checks ? std::optional(handle.fields.crc32c) : std::nullopt,
-       .into = into,
-       .deadline = deadline});
+  std::optional<std::uint32_t> checksum = checksum_of(handle.fields);
+  if (checksum && last_transfer_ % options_.check_every != 0) checksum.reset();
+  owner->second.posted.push_back({.id = id,
+                                  .object = {handle.fields.first_gva, handle.fields.generation},
+                                  .runs = std::move(runs),
+                                  .crc32c = checksum,
+                                  .into = into,
+                                  .deadline = deadline});
   const std::uint64_t one = 1;
   if (!std::exchange(has_posted_, true)) [[maybe_unused]]
     const ssize_t written = write(signal_.get(), &one, sizeof one);

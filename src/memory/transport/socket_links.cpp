@@ -268,17 +268,9 @@ Result<TransferId> SocketLinks::post_get(PeerLink link, const ObjectHandle& hand
                                   " bytes, limit ", kMaxPayloadBytes)};
   if (at->is_full()) return Refusal{"busy", "memory: too many messages wait for the peer"};
   const TransferId transfer{++last_number_};
-  const GetRequest request{.request = static_cast<std::uint64_t>(transfer),
-                           .gva = handle.fields.first_gva,
-                           .generation = handle.fields.generation,
-                           .offset = 0,
-                           .length = into.size(),
-                           .epoch = handle.fields.epoch,
-                           .flags = 0};
-  const bool has_crc = (handle.fields.flags & kNoCrc) == 0;
-  at->gets.add(transfer, {.into = into,
-                          .crc32c = has_crc ? std::optional(handle.fields.crc32c) : std::nullopt,
-                          .deadline = deadline});
+  const GetRequest request = whole_object(handle.fields, static_cast<std::uint64_t>(transfer));
+  at->gets.add(transfer,
+               {.into = into, .crc32c = checksum_of(handle.fields), .deadline = deadline});
   // A link that breaks here ends the transfer as any other.
   (void)queue(
       *at, {.frame = frame_bytes(FrameType::kGet, end_.epoch, request.request, body_of(request))});

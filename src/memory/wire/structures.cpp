@@ -1,6 +1,5 @@
 #include "memory/wire/structures.h"
 
-#include <optional>
 #include <string>
 
 #include "memory/address/global_address.h"
@@ -64,6 +63,18 @@ std::optional<std::string> find_broken_rule(const ObjectHandle& handle) {
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> checksum_of(const WireHandle& handle) {
+  return (handle.flags & kNoCrc) == 0 ? std::optional(handle.crc32c) : std::nullopt;
+}
+
+GetRequest whole_object(const WireHandle& handle, std::uint64_t request) {
+  return {.request = request,
+          .gva = handle.first_gva,
+          .generation = handle.generation,
+          .length = handle.bytes,
+          .epoch = handle.epoch};
+}
 
 void put_handle(ByteWriter& to, const ObjectHandle& handle) {
   to.put(handle.fields);

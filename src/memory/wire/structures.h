@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -69,6 +70,8 @@ struct WireHandle {
   friend bool operator==(const WireHandle&, const WireHandle&) = default;
 };
 static_assert(WireType<WireHandle> && sizeof(WireHandle) == 88);
+/// The checksum that the object's bytes must have; none with kNoCrc.
+[[nodiscard]] std::optional<std::uint32_t> checksum_of(const WireHandle& handle);
 
 /// Names one sealed object and says where its bytes are.
 struct ObjectHandle {
@@ -91,6 +94,8 @@ struct GetRequest {
   friend bool operator==(const GetRequest&, const GetRequest&) = default;
 };
 static_assert(WireType<GetRequest> && sizeof(GetRequest) == 48);
+/// Asks for all bytes of an object.
+[[nodiscard]] GetRequest whole_object(const WireHandle& handle, std::uint64_t request);
 
 /// Answers a GetRequest; `payload_bytes` raw bytes follow its frame. `crc32c` covers them.
 struct GetReply {
