@@ -57,9 +57,7 @@ Result<PeerLink> InProcess::connect(const SegmentRow& row, TimePoint) {
 
 Result<TransferId> InProcess::post_get(PeerLink link, const ObjectHandle& handle,
                                        std::span<std::byte> into, TimePoint deadline) {
-  TRIB_CHECK(into.size() == handle.fields.bytes && !into.empty(),
-             .what = "memory: buffer of a GET has another size than the object",
-             .found = str(into.size(), " bytes"), .expected = str(handle.fields.bytes, " bytes"));
+  check_buffer(into, handle);
   const auto found = links_.find(link);
   if (found == links_.end() || found->second.drains)
     return Refusal{"peer_lost", "memory: link is closed"};

@@ -93,9 +93,7 @@ Result<PeerLink> Memfd::connect(const SegmentRow& row, TimePoint deadline) {
 
 Result<TransferId> Memfd::post_get(PeerLink link, const ObjectHandle& handle,
                                    std::span<std::byte> into, TimePoint deadline) {
-  TRIB_CHECK(into.size() == handle.fields.bytes && !into.empty(),
-             .what = "memory: buffer of a GET has another size than the object",
-             .found = str(into.size(), " bytes"), .expected = str(handle.fields.bytes, " bytes"));
+  check_buffer(into, handle);
   if ((handle.fields.flags & kScattered) != 0) return links_.post_get(link, handle, into, deadline);
   const auto owner = owners_.find(link);
   if (owner == owners_.end() || owner->second.closed || owner->second.drains)

@@ -257,9 +257,7 @@ void SocketLinks::scan_deadlines() {
 
 Result<TransferId> SocketLinks::post_get(PeerLink link, const ObjectHandle& handle,
                                          std::span<std::byte> into, TimePoint deadline) {
-  TRIB_CHECK(into.size() == handle.fields.bytes && !into.empty(),
-             .what = "memory: buffer of a GET has another size than the object",
-             .found = str(into.size(), " bytes"), .expected = str(handle.fields.bytes, " bytes"));
+  check_buffer(into, handle);
   Connection* at = find(link);
   if (at == nullptr || at->stage == Stage::kClosing || at->drains)
     return Refusal{"peer_lost", "memory: link is closed"};

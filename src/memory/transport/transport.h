@@ -104,6 +104,11 @@ class Transport {
   virtual void close(PeerLink link, CloseMode mode) = 0;
 };
 
+/// Checks the buffer of a GET, for engines.
+///
+/// errors: Fault::kBug when it has not the size of the object
+void check_buffer(std::span<const std::byte> into, const ObjectHandle& handle);
+
 /// What the owner lets an engine send for one GET. The parts stay in place until end_grant().
 struct Grant {
   std::uint64_t id = 0;  // for end_grant(); 0 when nothing was granted
