@@ -181,10 +181,7 @@ std::size_t Faulty::poll(std::span<Completion> out, TimePoint now) {
       take(std::move(events[i]));
   }
   expire();
-  const std::size_t reported = std::min(out.size(), events_.size());
-  std::move(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(reported), out.begin());
-  events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(reported));
-  return reported;
+  return hand_over(events_, out);
 }
 
 void Faulty::close(PeerLink link, CloseMode mode) { inner_->close(link, mode); }

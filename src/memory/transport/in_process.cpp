@@ -118,11 +118,7 @@ std::size_t InProcess::poll(std::span<Completion> out, TimePoint now) {
     if (state.drains && std::ranges::find(gets_, link, &Get::link) == gets_.end())
       idle.push_back(link);
   for (const PeerLink link : idle) end(link, Status::kOk, "closed");
-  const std::size_t count = std::min(out.size(), events_.size());
-  const auto last = events_.begin() + static_cast<std::ptrdiff_t>(count);
-  std::move(events_.begin(), last, out.begin());
-  events_.erase(events_.begin(), last);
-  return count;
+  return hand_over(events_, out);
 }
 
 void InProcess::close(PeerLink link, CloseMode mode) {

@@ -299,9 +299,7 @@ std::size_t Memfd::poll(std::span<Completion> out, TimePoint now) {
   if (now_ >= next_scan_) expire();
   close_idle();
 
-  const std::size_t reported = std::min(out.size(), events_.size());
-  std::move(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(reported), out.begin());
-  events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(reported));
+  const std::size_t reported = hand_over(events_, out);
   std::uint64_t counter = 0;
   [[maybe_unused]] ssize_t bytes = ::read(signal_.get(), &counter, sizeof counter);
   if (!events_.empty()) bytes = write(signal_.get(), &(counter = 1), sizeof counter);

@@ -223,9 +223,7 @@ std::size_t SocketLinks::poll(std::span<Completion> out, TimePoint now) {
     std::erase_if(connections_,
                   [](const auto& each) { return each.second->stage == Stage::kEnded; });
 
-  const std::size_t reported = std::min(out.size(), events_.size());
-  std::move(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(reported), out.begin());
-  events_.erase(events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(reported));
+  const std::size_t reported = hand_over(events_, out);
   std::uint64_t counter = 1;
   [[maybe_unused]] const ssize_t bytes = events_.empty()
                                              ? ::read(signal_.get(), &counter, sizeof counter)

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -108,6 +109,8 @@ class Transport {
 ///
 /// errors: Fault::kBug when it has not the size of the object
 void check_buffer(std::span<const std::byte> into, const ObjectHandle& handle);
+/// Moves the oldest events to `out`, as many as fit there; returns how many.
+std::size_t hand_over(std::deque<Completion>& events, std::span<Completion> out);
 
 /// What the owner lets an engine send for one GET. The parts stay in place until end_grant().
 struct Grant {
