@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "core/result.h"
+#include "memory/protocol/member.h"
+#include "memory/transport/socket/job_key.h"
+
+namespace tributary::memory {
+
+/// What the members of a job must have in common, and where they find its controller.
+struct PoolJob {
+  std::array<std::uint8_t, 16> id{};  // drawn by the controller; no secret
+  std::uint32_t incarnation = 0;      // of the controller and of the consumers
+  std::uint32_t consumers = 1;
+  std::uint64_t window = 2;         // steps that may be made at a time
+  std::uint64_t page_bytes = 0;     // of every producer's segment
+  std::uint64_t reserve_pages = 0;  // of the largest object
+  Timers timers;
+  std::string endpoint;     // TCP, as text
+  std::string unix_socket;  // a path on the controller's host; empty: none
+};
+
+// The directory of a job, 0700 and of this user, holds `key` (32 random bytes, 0600) and, as long
+// as the controller listens, `controller.json`. Sockets lie below it in a directory for each host,
+// since hosts may share the file system.
+
+/// Draws and writes a new key; makes the directory where there is none.
+///
+/// errors: Fault::kInput when the directory is open to others or of another user; Fault::kResource
+///         when it cannot be written
+[[nodiscard]] JobKey write_pool_key(const std::string& directory);
+/// Writes `controller.json`, whole, in place of an earlier controller's.
+void publish_controller(const std::string& directory, const PoolJob& job);
+/// Removes `controller.json` if it is still that of this job.
+void withdraw_controller(const std::string& directory, const PoolJob& job) noexcept;
+
+/// A job that can be joined, and the key that proves who belongs to it.
+struct FoundPool {
+  PoolJob job;
+  JobKey key;
+};
+/// Refused (`none`) while no controller is there; other codes name what is wrong with the files.
+[[nodiscard]] Result<FoundPool> find_pool(const std::string& directory);
+
+/// Where the sockets of this host lie.
+[[nodiscard]] std::string socket_directory_of(const std::string& directory);
+
+}  // namespace tributary::memory

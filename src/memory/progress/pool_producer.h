@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "memory/object/object_table.h"
+#include "memory/status.h"
+
+namespace tributary::memory {
+
+struct PoolProducerOptions {
+  std::string directory;              // of the job, pool_directory.h
+  std::uint64_t capacity_bytes = 0;   // of the segment; rounded down to whole pages of the job
+  std::uint32_t encoders = 1;         // tasks that are under way at a time
+  std::uint32_t encode_attempts = 3;  // before an object counts as one that cannot be made
+  std::string bind = "127.0.0.1";     // the interface that readers of other hosts reach
+  bool allow_public = false;          // whether it may be one of the public network
+  bool shares_memory = true;          // with readers of this host; otherwise all read over TCP
+  std::optional<std::uint16_t> process = {};  // its number in the pool; empty: drawn
+  Nanoseconds patience{10'000'000'000};       // to find a controller and be let in
+};
+
+struct PoolProducerCounts {
+  std::uint16_t process = 0;             // its number in the pool
+  std::uint64_t objects = 0, bytes = 0;  // made
+  std::uint64_t failed = 0;              // calls of fail()
+  std::uint64_t pages_used = 0, pages_total = 0;
+  double blocked_seconds = 0;  // assigned work was there, encoders were idle, and pages or credits
+                               // did not let it start
+};
+
+/// A producer of a pool at work: joins the job of a directory, hands out what is to be made, and
+/// serves it to readers, on a thread of its own, which the destructor ends within a second.
+class PoolProducer {
+ public:
+  /// Waits for a controller that lets it in, for `patience` at most.
+  ///
+  /// errors: Fault::kResource when none does; Fault::kInput when the capacity is below the largest
+  ///         object's pages, and those of listen_on()
+  explicit PoolProducer(const PoolProducerOptions& options);
+  /// Leaves the pool; its objects are made again by others. No task is under way.
+  ~PoolProducer();
+  PoolProducer(const PoolProducer&) = delete;
+  PoolProducer& operator=(const PoolProducer&) = delete;
+
+  struct Task {
+    SlotId slot{};
+    Key key = {};
+    std::uint64_t step = 0;
+    std::vector<std::span<std::byte>> pages = {};  // of the object, in order
+  };
+  /// Waits for the next object to make; several threads may. Ends with finish() or fail(). Null:
+  /// the job ended, or `patience` passed without work.
+  [[nodiscard]] std::optional<Task> next(Nanoseconds patience);
+  /// Copies the bytes into the pages and computes their checksum, on the caller's thread; of the
+  /// description dtype, shape and tokens count. Does nothing after the end of the job.
+  ///
+  /// errors: Fault::kBug when the pages do not hold the bytes or the task is not under way
+  void finish(const Task& task, std::span<const std::byte> bytes,
+              const ObjectDescription& description);
+  /// The object could not be made. It is tried again, here; after `encode_attempts` readers are
+  /// told that nobody makes it.
+  void fail(const Task& task, std::string reason);
+
+  enum class End {
+    kNone,            // it goes on
+    kFinished,        // the run is over
+    kControllerLost,  // or it has stopped the job
+    kFenced,          // this process was silent for too long, and what it has is not read any more
+  };
+  [[nodiscard]] End end() const;
+  /// Says why, for the log.
+  [[nodiscard]] std::string end_reason() const;
+  [[nodiscard]] PoolProducerCounts counts() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tributary::memory
