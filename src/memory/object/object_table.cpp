@@ -62,10 +62,9 @@ const ObjectHandle& ObjectTable::seal(SlotId id, const ObjectDescription& descri
   ObjectSlot& slot = in_state(id, ObjectState::kWriting);
   TRIB_CHECK(description.shape.size() <= kMaxDims, .what = "memory: an object has too many dims",
              .found = str(description.shape.size()), .expected = str("at most ", kMaxDims));
-  TRIB_CHECK(
-      description.bytes > 0 && description.bytes <= std::uint64_t{slot.pages} * place_.page_bytes,
-      .what = "memory: the pages of an object do not hold its bytes",
-      .found = str(description.bytes, " B in ", slot.pages, " pages"));
+  TRIB_CHECK(description.bytes <= std::uint64_t{slot.pages} * place_.page_bytes,
+             .what = "memory: the pages of an object do not hold its bytes",
+             .found = str(description.bytes, " B in ", slot.pages, " pages"));
   slot.state = ObjectState::kSealed;
   WireHandle& fields = slot.handle.fields;
   fields = {.key = slot.key,
@@ -81,7 +80,7 @@ const ObjectHandle& ObjectTable::seal(SlotId id, const ObjectDescription& descri
             .dims = static_cast<std::uint8_t>(description.shape.size())};
   std::ranges::copy(description.shape, fields.shape);
   if (!description.has_crc) fields.flags |= kNoCrc;
-  if (slot.runs.size() > kMaxExtents) {
+  if (slot.runs.size() > kMaxExtents && description.bytes > 0) {
     fields.flags |= kScattered;
   } else {
     std::uint64_t left = description.bytes;  // the last extent ends with the object, not the page

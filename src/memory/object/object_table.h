@@ -41,7 +41,7 @@ struct ObjectSlot {
   std::map<LeaseHolder, TimePoint> leases = {};
 };
 
-/// What the encoder says about finished bytes.
+/// What the encoder says about finished bytes. An object without bytes is one that cannot be made.
 struct ObjectDescription {
   std::uint64_t bytes = 0;
   std::uint32_t tokens = 0, crc32c = 0;

@@ -30,6 +30,8 @@ std::vector<Action> ControllerCore::step(const Event& event, TimePoint now) {
 
 void ControllerCore::take(const MessageReceived& event, TimePoint now) {
   const std::uint16_t from = event.from.process;
+  if (const auto* join = std::get_if<JoinMessage>(&event.message))
+    return take(MemberJoined{.identity = event.from, .rows = join->rows}, now);
   if (!membership_.is_current(event.from)) {
     // A process that was fenced while it slept learns it from this; one that joins, its epoch. An
     // ACK is not answered: it would be acknowledged in turn, without end.
@@ -44,7 +46,7 @@ void ControllerCore::take(const MessageReceived& event, TimePoint now) {
   if (const auto* retract = std::get_if<RetractMessage>(&event.message)) take(event, *retract);
   if (const auto* resolve = std::get_if<ResolveMessage>(&event.message)) take(event, *resolve);
   if (const auto* fail = std::get_if<FailMessage>(&event.message)) take(*fail, now);
-  if (std::holds_alternative<ByeMessage>(event.message)) lose(from, "said BYE", now);
+  if (std::holds_alternative<ByeMessage>(event.message)) take_bye(event.from, now);
 }
 
 void ControllerCore::take(const MessageReceived& event, const Heartbeat& heartbeat, TimePoint now) {
@@ -70,8 +72,9 @@ void ControllerCore::take(const MessageReceived& event, const PublishMessage& pu
 void ControllerCore::send_handle(ObjectRecord& record, TimePoint now) {
   record.sequence = ++sequences_;
   for (const std::uint16_t reader : record.readers)
-    outbox_.post(reader, PublishMessage{.sequence = record.sequence, .handle = *record.handle}, now,
-                 actions_);
+    if (membership_.find(reader)->is_in())
+      outbox_.post(reader, PublishMessage{.sequence = record.sequence, .handle = *record.handle},
+                   now, actions_);
 }
 
 void ControllerCore::take(const MessageReceived& event, const RetractMessage& retract) {
@@ -122,9 +125,10 @@ void ControllerCore::take(const PlanLogged& event, TimePoint now) {
   for (const AssignedObject& object : planned.objects)
     book_.add(event.step, object, readers[object.key]);
   for (const std::uint16_t consumer : config_.consumers)
-    outbox_.post(consumer, planned.plan, now, actions_);
+    if (membership_.find(consumer)->is_in()) outbox_.post(consumer, planned.plan, now, actions_);
   plans_[event.step] = std::move(planned.plan);
   assign_open_steps(now);
+  commit_finished_steps(now);  // where all consumers have left
 }
 
 void ControllerCore::assign_open_steps(TimePoint now) {
@@ -211,6 +215,13 @@ void ControllerCore::take(const MemberJoined& event, TimePoint now) {
   tell_members(joined.value(), now);
   if (low_ > 0) outbox_.post(process, CommitMessage{.step = low_ - 1}, now, actions_);
   assign_open_steps(now);
+}
+
+void ControllerCore::take_bye(const PeerIdentity& from, TimePoint now) {
+  if (from.role == Role::kProducer) return lose(from.process, "said BYE", now);
+  outbox_.drop_peer(from.process);
+  membership_.leave(from.process);
+  commit_finished_steps(now);
 }
 
 void ControllerCore::tick(TimePoint now) {

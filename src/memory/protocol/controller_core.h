@@ -15,10 +15,10 @@ namespace tributary::memory {
 struct ControllerConfig {
   std::uint16_t process = 0;
   Timers timers;
-  std::vector<PeerIdentity> members;     // there from the start
-  std::vector<std::uint16_t> consumers;  // processes by dp rank
-  std::uint64_t reserve_pages = 0;       // pages of the largest object
-  std::uint64_t window = 2;              // steps that may be made at a time
+  std::vector<PeerIdentity> members = {};     // there from the start; consumers may connect later
+  std::vector<std::uint16_t> consumers = {};  // processes by dp rank
+  std::uint64_t reserve_pages = 0;            // pages of the largest object
+  std::uint64_t window = 2;                   // steps that may be made at a time
   std::uint64_t first_step = 0;
 };
 
@@ -51,6 +51,8 @@ class ControllerCore {
   void take(const StepPlanned& event);
   void take(const PlanLogged& event, TimePoint now);
   void take(const MemberJoined& event, TimePoint now);
+  /// A producer is lost as any other; a consumer reads nothing more, and no step waits for it.
+  void take_bye(const PeerIdentity& from, TimePoint now);
   void tick(TimePoint now);
 
   /// A producer is fenced and its objects go to others; any other member ends the job.

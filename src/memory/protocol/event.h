@@ -45,7 +45,8 @@ struct GetDone {
   std::uint64_t request = 0;
   Status status{};
 };
-/// To a reader: the optimizer step is done on all ranks; its objects are not needed any more.
+/// To a reader: the optimizer step is done; its objects are not needed any more, whether they came
+/// or not.
 struct StepFinished {
   std::uint64_t step = 0;
 };
@@ -58,7 +59,7 @@ struct StepPlanned {
 struct PlanLogged {
   std::uint64_t step = 0;
 };
-/// To the controller: a process asks to join; `rows` bind its memory.
+/// To the controller: a process asks to join, by a JOIN or otherwise; `rows` bind its memory.
 struct MemberJoined {
   PeerIdentity identity = {};
   std::vector<SegmentRow> rows = {};
@@ -85,7 +86,7 @@ struct SendObject {
   std::vector<PageRun> runs = {};
   std::uint64_t offset = 0, length = 0, grant = 0;
 };
-/// A reader wants an object; ends with GetDone.
+/// A reader wants an object; ends with GetDone, at once where it has no bytes.
 struct StartGet {
   std::uint64_t request = 0;
   ObjectHandle handle = {};

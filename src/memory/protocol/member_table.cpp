@@ -1,6 +1,7 @@
 #include "memory/protocol/member_table.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace tributary::memory {
@@ -10,7 +11,10 @@ MemberTable::MemberTable(const Timers& timers, PageTable table, std::vector<Peer
     : timers_(timers), table_(std::move(table)) {
   for (const PeerIdentity& identity : members) {
     MemberRecord& record = members_[identity.process];
-    record = {.identity = identity, .state = MemberState::kLive, .heard = now};
+    const bool is_consumer = identity.role == Role::kConsumer;
+    record = {.identity = identity,
+              .state = is_consumer ? MemberState::kJoining : MemberState::kLive,
+              .heard = now};
     for (const SegmentRow& row : table_.table().rows())
       if (row.process == identity.process) record.rows.push_back(row);
     newest_epoch_ = std::max(newest_epoch_, identity.epoch);
@@ -60,6 +64,11 @@ EpochMessage MemberTable::fence(std::uint16_t process) {
   return renew(process, {});
 }
 
+void MemberTable::leave(std::uint16_t process) {
+  members_.at(process).state = MemberState::kGone;
+  members_.at(process).step = std::numeric_limits<std::uint64_t>::max();
+}
+
 void MemberTable::forget(std::uint16_t process) { members_.at(process).state = MemberState::kGone; }
 
 Result<EpochMessage> MemberTable::join(const MemberJoined& event, TimePoint now) {
@@ -73,6 +82,10 @@ Result<EpochMessage> MemberTable::join(const MemberJoined& event, TimePoint now)
                      str("memory: process ", identity.process, " joins as incarnation ",
                          identity.incarnation, ", after ", known->second.identity.incarnation)};
   }
+  for (const SegmentRow& row : event.rows)
+    if (row.incarnation != identity.incarnation)
+      return Refusal{"rows", str("memory: process ", identity.process, " joins as incarnation ",
+                                 identity.incarnation, " with memory of ", row.incarnation)};
   const Result<PageTable> table = table_.table().with_rows_of(identity.process, event.rows);
   if (!table) return table.refusal();
   members_[identity.process] = {.identity = identity, .heard = now};
@@ -82,7 +95,9 @@ Result<EpochMessage> MemberTable::join(const MemberJoined& event, TimePoint now)
 std::vector<std::uint16_t> MemberTable::silent(TimePoint now) {
   std::vector<std::uint16_t> lost;
   for (auto& [process, member] : members_) {
-    if (!member.is_in()) continue;
+    const bool is_awaited =
+        member.identity.role == Role::kConsumer && member.state == MemberState::kJoining;
+    if (!member.is_in() || is_awaited) continue;
     const Nanoseconds silence = now - member.heard;
     const bool is_producer = member.identity.role == Role::kProducer;
     if (silence > (is_producer ? timers_.fence : timers_.lost))

@@ -28,7 +28,8 @@ struct MemberRecord {
 /// The controller's account of who is in the pool, under which epoch.
 class MemberTable {
  public:
-  /// `members` are there from the start, under the epochs that `table` names.
+  /// `members` are there from the start, under the epochs that `table` names. A consumer that has
+  /// never been heard is not silent: its process may start later.
   MemberTable(const Timers& timers, PageTable table, std::vector<PeerIdentity> members,
               TimePoint now);
 
@@ -41,6 +42,8 @@ class MemberTable {
   ///
   /// errors: Refusal when the number is taken, the incarnation not newer, or the rows break a rule
   Result<EpochMessage> join(const MemberJoined& event, TimePoint now);
+  /// A consumer reads nothing more: it has finished all steps.
+  void leave(std::uint16_t process);
   /// The fenced process is known to all members as such.
   void forget(std::uint16_t process);
   /// Members that were silent for longer than their role allows; marks others as suspect.
@@ -51,6 +54,8 @@ class MemberTable {
   [[nodiscard]] const std::map<std::uint16_t, MemberRecord>& members() const { return members_; }
   [[nodiscard]] const MemberRecord* find(std::uint16_t process) const;
   [[nodiscard]] const TableView& table() const { return table_; }
+  /// Grows when a process joins or is fenced.
+  [[nodiscard]] std::uint32_t newest_epoch() const { return newest_epoch_; }
 
  private:
   EpochMessage renew(std::uint16_t process, std::vector<SegmentRow> rows);

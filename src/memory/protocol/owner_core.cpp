@@ -31,7 +31,7 @@ std::vector<Action> OwnerCore::step(const Event& event, TimePoint now) {
     objects_->expire_leases(now);
   }
   if (const auto* encoded = std::get_if<Encoded>(&event)) take(*encoded, now);
-  if (const auto* failed = std::get_if<EncodeFailed>(&event)) take(*failed);
+  if (const auto* failed = std::get_if<EncodeFailed>(&event)) take(*failed, now);
   if (const auto* ended = std::get_if<GrantEnded>(&event)) access_->end(ended->grant);
   pages_changed_ |= !std::holds_alternative<MessageReceived>(event);
   if (std::exchange(pages_changed_, false) && !member_.is_stopped()) {
@@ -130,20 +130,15 @@ void OwnerCore::take(const Encoded& event, TimePoint now) {
                         actions_);
 }
 
-void OwnerCore::take(const EncodeFailed& event) {
-  --writing_;
+void OwnerCore::take(const EncodeFailed& event, TimePoint now) {
   const ObjectSlot& slot = objects_->slot(event.slot);
   const Key key = slot.key;
+  // Readers that know of it do not wait; they make the object themselves.
+  if (++failures_[key] >= config_.encode_attempts) return take(Encoded{.slot = event.slot}, now);
+  --writing_;
   credits_.give_back(slot.pages);
   objects_->abort(event.slot);
   made_.erase(key);
-  if (++failures_[key] < config_.encode_attempts) return;
-  actions_.push_back(
-      Send{.to = config_.identity.controller,
-           .message = FailMessage{.process = config_.identity.process,
-                                  .fault = static_cast<std::uint32_t>(ExitCode::kDataLimit),
-                                  .text = str("memory: sample ", key.sample, " part ", key.part,
-                                              " cannot be encoded: ", event.reason)}});
 }
 
 std::vector<StepPages> OwnerCore::pages_by_step() const {
@@ -163,14 +158,21 @@ std::vector<StepPages> OwnerCore::pages_by_step() const {
 }
 
 void OwnerCore::admit() {
+  is_blocked_ = false;
   if (writing_ >= config_.encoders) return;
   std::vector<StepPages> pages = pages_by_step();
   const auto end = assigned_.lower_bound(low_ + config_.window);
   for (auto assigned = assigned_.begin(); assigned != end; ++assigned)
     for (const AssignedObject& object : assigned->second.objects) {
-      if (writing_ >= config_.encoders) return;
-      if (!made_.contains(object.key) && start(object, assigned->first, pages))
+      if (writing_ >= config_.encoders) {
+        is_blocked_ = false;
+        return;
+      }
+      if (made_.contains(object.key)) continue;
+      if (start(object, assigned->first, pages))
         pages = pages_by_step();
+      else
+        is_blocked_ = true;
     }
 }
 

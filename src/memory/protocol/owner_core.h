@@ -17,11 +17,11 @@ struct OwnerConfig {
   MemberIdentity identity = {};
   Timers timers = {};
   SegmentPlace place = {};
-  std::uint32_t reserve_pages = 0;  // pages of the largest object
-  std::uint64_t first_step = 0;     // the oldest uncommitted one, when the job starts
-  std::uint64_t window = 2;         // steps from the oldest uncommitted one that may be made
-  std::uint32_t encoders = 1;       // objects that are written at a time
-  std::uint32_t encode_attempts = 3;
+  std::uint32_t reserve_pages = 0;    // pages of the largest object
+  std::uint64_t first_step = 0;       // the oldest uncommitted one, when the job starts
+  std::uint64_t window = 2;           // steps from the oldest uncommitted one that may be made
+  std::uint32_t encoders = 1;         // objects that are written at a time
+  std::uint32_t encode_attempts = 3;  // before an object counts as one that cannot be made
   ReadLimits limits = {};
 };
 
@@ -40,6 +40,8 @@ class OwnerCore {
   [[nodiscard]] const ReaderAccess& access() const { return *access_; }
   /// The oldest step that is not committed, as far as this owner knows.
   [[nodiscard]] std::uint64_t low() const { return low_; }
+  /// Whether an assigned object waits while an encoder is idle: pages or credits are missing.
+  [[nodiscard]] bool is_blocked() const { return is_blocked_; }
   /// Pages by step, from low() on.
   [[nodiscard]] std::vector<StepPages> pages_by_step() const;
 
@@ -50,7 +52,7 @@ class OwnerCore {
   void take(const MessageReceived& event, const Credit& credit);
   void take(const CommitMessage& message);
   void take(const Encoded& event, TimePoint now);
-  void take(const EncodeFailed& event);
+  void take(const EncodeFailed& event, TimePoint now);
   /// Starts to make what may be made.
   void admit();
   [[nodiscard]] bool start(const AssignedObject& object, std::uint64_t step,
@@ -70,6 +72,7 @@ class OwnerCore {
   std::map<Key, SlotId> made_;  // reserved, being written, or sealed
   std::map<Key, std::uint32_t> failures_;
   std::uint32_t writing_ = 0;
+  bool is_blocked_ = false;
   bool pages_changed_ = false;  // so that something may be started, or must be revoked
   std::vector<Action> actions_;
 };

@@ -101,7 +101,8 @@ void ReaderCore::take(const GetDone& event, TimePoint now) {
     case Status::kBackend:
     case Status::kCorrupt:
       wanted.not_before = now + config_.retry_after;
-      if (++wanted.failures >= config_.attempts)
+      // A later handle that came meanwhile has not failed.
+      if (wanted.requested == wanted.published->sequence && ++wanted.failures >= config_.attempts)
         report_owner(wanted.published->handle.fields, event.status);
       return;
   }
@@ -120,13 +121,11 @@ void ReaderCore::report_owner(const WireHandle& handle, Status status) {
 
 void ReaderCore::take(const StepFinished& event, TimePoint now) {
   if (event.step != current_) return;
-  const auto plan = plans_.extract(current_);
-  TRIB_CHECK(next_delivery_.first > current_ && !plan.empty(),
-             .what = "memory: a step ended before its microbatches were gathered",
-             .found = str("step ", event.step));
-  for (const PlannedMicrobatch& microbatch : plan.mapped())
-    for (const Key& key : microbatch.keys) wanted_.erase(key);
+  if (const auto plan = plans_.extract(current_))
+    for (const PlannedMicrobatch& microbatch : plan.mapped())
+      for (const Key& key : microbatch.keys) wanted_.erase(key);
   member_.step = ++current_;
+  next_delivery_ = std::max(next_delivery_, {current_, 0});  // what did not come never does
   member_.send_heartbeat(now, actions_);
 }
 

@@ -31,6 +31,11 @@ class ReaderCore {
   [[nodiscard]] const Member& member() const { return member_; }
   /// Steps that are finished: the number of the current one.
   [[nodiscard]] std::uint64_t current_step() const { return current_; }
+  /// Whether an object of an unfinished step is here; one without bytes cannot be made.
+  [[nodiscard]] bool has_gathered(const Key& key) const {
+    const auto found = wanted_.find(key);
+    return found != wanted_.end() && found->second.is_gathered;
+  }
 
  private:
   struct Wanted {

@@ -155,6 +155,14 @@ void SimulatedJob::perform(Process& process, const StartGet& action) {
   ++run_.gets;
   const WireHandle& handle = action.handle.fields;
   process.gets[action.request] = action.handle;
+  if (handle.bytes == 0) {
+    ++run_.unmade;
+    process.gathered[handle.key] = {};
+    run_later(process, {}, [this, &process, request = action.request] {
+      end_get(process, request, Status::kOk);
+    });
+    return;
+  }
   run_later(process, kGetDeadline, [this, &process, request = action.request] {
     end_get(process, request, Status::kTimeout);
   });
@@ -209,6 +217,7 @@ void SimulatedJob::perform(Process& process, const DeliverMicrobatch& action) {
 void SimulatedJob::finish_steps() {
   for (; barrier_ < workload_.steps; ++barrier_) {
     for (const PlannedMicrobatch& microbatch : plan_of(workload_, barrier_).plan.microbatches) {
+      if (barrier_ < given_up_) break;
       const auto consumer =
           static_cast<std::uint16_t>(1 + workload_.producers + microbatch.dp_rank);
       if (!delivered_[consumer].contains({barrier_, microbatch.order})) return;
@@ -218,7 +227,18 @@ void SimulatedJob::finish_steps() {
         run_later(process, {5'000'000}, [this, &process = process, step = barrier_] {
           give(process, StepFinished{step});
         });
+    lose_patience();
   }
+}
+
+void SimulatedJob::lose_patience() {
+  if (workload_.patience.count == 0) return;
+  clock_.after(workload_.patience, [this, step = barrier_, job = incarnation_] {
+    if (job != incarnation_ || step != barrier_) return;
+    given_up_ = step + 1;
+    ++run_.given_up;
+    finish_steps();
+  });
 }
 
 void SimulatedJob::perform(Process& process, const LogPlan& action) {

@@ -111,6 +111,7 @@ void SimulatedJob::start_job() {
   ++incarnation_;
   committed_.resize(checkpoint_);
   barrier_ = checkpoint_;
+  given_up_ = 0;
   delivered_.clear();
   std::vector<PeerIdentity> members;
   std::vector<std::uint16_t> consumers;
@@ -148,6 +149,7 @@ void SimulatedJob::start_job() {
                                                   Generations(process.generations));
   }
   plan_ahead(processes_.at(kController));
+  lose_patience();
 }
 
 void SimulatedJob::start(Process& process) {

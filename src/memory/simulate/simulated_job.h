@@ -58,6 +58,8 @@ class SimulatedJob {
                   std::span<const std::byte> payload);
   void end_get(Process& reader, std::uint64_t request, Status status);
   void finish_steps();
+  /// Consumers that wait too long for a step make what is missing, and finish it.
+  void lose_patience();
 
   SimulatedWorkload workload_;
   VirtualClock clock_;
@@ -72,7 +74,8 @@ class SimulatedJob {
   std::vector<std::uint64_t> committed_;     // steps
   std::vector<std::vector<std::byte>> log_;  // on disk: the record of each step
 
-  std::uint64_t barrier_ = 0;  // steps that all consumers have finished
+  std::uint64_t barrier_ = 0;   // steps that all consumers have finished
+  std::uint64_t given_up_ = 0;  // steps before it are finished, whatever came
   std::map<std::uint16_t, std::set<std::pair<std::uint64_t, std::uint32_t>>> delivered_;
   SimulatedRun run_;
 };

@@ -31,10 +31,11 @@ SimulatedWorkload draw_workload(std::uint64_t seed) {
 
   SimulatedFaults& faults = workload.faults;
   if (draw.below(8) == 0) return workload;  // nothing goes wrong
+  if (draw.below(4) == 0) workload.patience = {draw.between(10'000'000, 300'000'000)};
   faults.drop = 0.1 * draw.uniform();
   faults.duplicate = 0.1 * draw.uniform();
   faults.corrupt = 0.02 * draw.uniform();
-  faults.encode_failure = draw.below(4) == 0 ? 0.02 : 0;
+  faults.encode_failure = draw.below(4) == 0 ? 0.5 * draw.uniform() : 0;
   faults.max_delay = {draw.between(1'000'000, 40'000'000)};
   faults.producer_kills = static_cast<int>(draw.below(3));
   faults.producer_stops = static_cast<int>(draw.below(3));

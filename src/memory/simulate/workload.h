@@ -27,6 +27,7 @@ struct SimulatedWorkload {
   std::uint32_t reserve_pages = 2;  // of the largest object
   std::uint32_t encoders = 1;
   std::uint64_t checkpoint_every = 3;  // steps
+  Nanoseconds patience{};              // with a step, of the consumers; 0: without end
   SimulatedFaults faults;
 };
 

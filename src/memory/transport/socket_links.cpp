@@ -34,6 +34,7 @@ bool may_send(Role role, FrameType type) {
     case FrameType::kPublish:
       return role != Role::kConsumer;
     case FrameType::kRetract:
+    case FrameType::kJoin:
       return role == Role::kProducer;
     case FrameType::kResolve:
       return role == Role::kConsumer;

@@ -10,20 +10,22 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = sizeof(FrameHeader);
 
+constexpr auto kNewest = static_cast<std::uint8_t>(FrameType::kJoin);
+
 /// The empty body has no content that its type could need.
 bool may_be_empty(FrameType type) { return type == FrameType::kBye || type == FrameType::kAck; }
 
-bool is_type(std::uint8_t type) { return type >= 1 && type <= 19; }
+bool is_type(std::uint8_t type) { return type >= 1 && type <= kNewest; }
 
 Refusal malformed(const std::string& found) { return {"frame", str("memory: frame: ", found)}; }
 
 }  // namespace
 
 std::string_view name_of(FrameType type) {
-  constexpr std::string_view kNames[] = {"none",      "HELLO",   "CHALLENGE", "CONFIRM", "EPOCH",
-                                         "ASSIGN",    "PUBLISH", "RETRACT",   "PLAN",    "GET",
-                                         "GET_REPLY", "LEASE",   "UNLEASE",   "COMMIT",  "CREDIT",
-                                         "HEARTBEAT", "ACK",     "FAIL",      "BYE",     "RESOLVE"};
+  constexpr std::string_view kNames[] = {
+      "none",    "HELLO",     "CHALLENGE", "CONFIRM",   "EPOCH", "ASSIGN",  "PUBLISH",
+      "RETRACT", "PLAN",      "GET",       "GET_REPLY", "LEASE", "UNLEASE", "COMMIT",
+      "CREDIT",  "HEARTBEAT", "ACK",       "FAIL",      "BYE",   "RESOLVE", "JOIN"};
   const auto value = static_cast<std::uint8_t>(type);
   return kNames[is_type(value) ? value : 0];
 }
@@ -60,7 +62,8 @@ Result<FrameHeader> parse_header(std::span<const std::byte, 32> bytes) {
   if (header.header_crc != crc32c(bytes.first(28)))
     return malformed("the checksum of its header differs");
   const auto type = static_cast<FrameType>(header.type);
-  if (!is_type(header.type)) return malformed(str("type = ", int{header.type}, ", 1 to 19"));
+  if (!is_type(header.type))
+    return malformed(str("type = ", int{header.type}, ", 1 to ", int{kNewest}));
   if (header.flags != 0) return malformed(str("flags = ", header.flags, ", expected 0"));
   if (header.body_bytes > kMaxBodyBytes)
     return malformed(

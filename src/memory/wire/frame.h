@@ -38,6 +38,7 @@ enum class FrameType : std::uint8_t {
   kFail = 17,
   kBye = 18,
   kResolve = 19,
+  kJoin = 20,
 };
 [[nodiscard]] std::string_view name_of(FrameType type);
 

@@ -76,6 +76,11 @@ void put_body(ByteWriter& to, const FailMessage& message) {
   to.put_bytes(std::as_bytes(std::span(text)));
 }
 
+void put_body(ByteWriter& to, const JoinMessage& message) {
+  to.put(static_cast<std::uint64_t>(message.rows.size()));
+  for (const SegmentRow& row : message.rows) put_row(to, row);
+}
+
 /// Reads a count and as many items; none when the body cannot hold them.
 template <class T>
 std::vector<T> get_list(ByteReader& from) {
@@ -148,7 +153,7 @@ Result<Message> get_ack(ByteReader& from) {
   const auto status = from.get<std::uint32_t>();
   message.sequence = from.get<std::uint64_t>();
   message.key = from.get<Key>();
-  if (type == 0 || type > 19 || status > 8 || message.key.zero != 0)
+  if (type == 0 || type > std::variant_size_v<Message> || status > 8 || message.key.zero != 0)
     return malformed(FrameType::kAck, str("type = ", type, ", status = ", status));
   message.type = static_cast<FrameType>(type);
   message.status = static_cast<Status>(status);
@@ -165,6 +170,17 @@ Result<Message> get_fail(ByteReader& from, std::size_t body_bytes) {
                      str("text = ", bytes, " B, limit ", FailMessage::kMaxTextBytes));
   const std::span<const std::byte> text = from.get_bytes(bytes);
   message.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
+  return Message(std::move(message));
+}
+
+Result<Message> get_join(ByteReader& from) {
+  JoinMessage message;
+  const auto rows = from.get<std::uint64_t>();
+  for (std::uint64_t i = 0; i < rows; ++i) {
+    Result<SegmentRow> row = get_row(from);
+    if (!row) return row.refusal();
+    message.rows.push_back(std::move(row).value());
+  }
   return Message(std::move(message));
 }
 
@@ -220,6 +236,8 @@ Result<Message> get_body(ByteReader& from, FrameType type, std::size_t body_byte
       return Message(ByeMessage{});
     case FrameType::kResolve:
       return get_fixed<ResolveMessage>(from, type);
+    case FrameType::kJoin:
+      return get_join(from);
   }
   return malformed(type, "its type is none");
 }

@@ -137,10 +137,19 @@ struct ByeMessage {
   friend bool operator==(const ByeMessage&, const ByeMessage&) = default;
 };
 
+/// Producer to controller, once, as the first message of its connection: it wants to join, and
+/// `rows` bind its memory. It learns its epoch from an EPOCH; a connection that is closed instead
+/// says no.
+struct JoinMessage {
+  std::vector<SegmentRow> rows = {};
+
+  friend bool operator==(const JoinMessage&, const JoinMessage&) = default;
+};
+
 using Message = std::variant<Hello, Challenge, Confirm, EpochMessage, AssignMessage, PublishMessage,
                              RetractMessage, PlanMessage, GetRequest, GetReply, LeaseMessage,
                              UnleaseMessage, CommitMessage, Credit, Heartbeat, AckMessage,
-                             FailMessage, ByeMessage, ResolveMessage>;
+                             FailMessage, ByeMessage, ResolveMessage, JoinMessage>;
 
 [[nodiscard]] FrameType type_of(const Message& message);
 [[nodiscard]] std::vector<std::byte> body_of(const Message& message);

@@ -23,16 +23,6 @@ std::size_t size_of(ElementType type) {
   return 0;
 }
 
-/// Whether the shape has as many bytes as the object; an object without dims is plain bytes.
-bool is_shape_of(const WireHandle& handle) {
-  std::uint64_t bytes = size_of(static_cast<ElementType>(handle.dtype));
-  if (bytes == 0) return false;
-  if (handle.dims == 0) return true;
-  for (std::size_t i = 0; i < handle.dims; ++i)
-    if (__builtin_mul_overflow(bytes, std::uint64_t{handle.shape[i]}, &bytes)) return false;
-  return bytes == handle.bytes;
-}
-
 bool is_own_place(const WireHandle& handle, std::uint64_t gva) {
   const auto address = GlobalAddress::from_bits(gva);
   return address && address.value().process() == handle.process &&
@@ -42,14 +32,16 @@ bool is_own_place(const WireHandle& handle, std::uint64_t gva) {
 std::optional<std::string> find_broken_rule(const ObjectHandle& handle) {
   const WireHandle& fields = handle.fields;
   if (fields.zero != 0 || fields.key.zero != 0) return "a field named zero is not 0";
-  if (fields.generation == 0 || fields.bytes == 0) return "generation or bytes is 0";
+  if (fields.generation == 0) return "generation is 0";
   if (fields.dims > kMaxDims) return str("dims = ", fields.dims, ", at most ", kMaxDims);
   if (!is_shape_of(fields)) return str("shape and dtype do not make ", fields.bytes, " B");
   if (!is_own_place(fields, fields.first_gva))
     return "first_gva is not of the process and tier of the handle";
   const bool is_scattered = (fields.flags & kScattered) != 0;
-  if (is_scattered != handle.extents.empty())
-    return str("extent_count = ", handle.extents.size(), ", and flags = ", fields.flags);
+  const bool is_empty = fields.bytes == 0;
+  if ((is_scattered || is_empty) != handle.extents.empty() || (is_scattered && is_empty))
+    return str("extent_count = ", handle.extents.size(), ", flags = ", fields.flags,
+               ", bytes = ", fields.bytes);
   std::uint64_t room = 0;
   for (const Extent& extent : handle.extents) {
     if (!is_own_place(fields, extent.gva)) return "an extent is of another process or tier";
@@ -57,12 +49,22 @@ std::optional<std::string> find_broken_rule(const ObjectHandle& handle) {
         extent.bytes > GlobalAddress::kSegmentBytes - (extent.gva % GlobalAddress::kSegmentBytes))
       return str("an extent of ", extent.bytes, " B leaves its segment");
   }
-  if (!is_scattered && (room != fields.bytes || handle.extents.front().gva != fields.first_gva))
+  if (!handle.extents.empty() &&
+      (room != fields.bytes || handle.extents.front().gva != fields.first_gva))
     return str("extents of ", room, " B do not hold an object of ", fields.bytes, " B");
   return std::nullopt;
 }
 
 }  // namespace
+
+bool is_shape_of(const WireHandle& handle) {
+  std::uint64_t bytes = size_of(static_cast<ElementType>(handle.dtype));
+  if (bytes == 0) return false;
+  if (handle.dims == 0) return true;
+  for (std::size_t i = 0; i < handle.dims; ++i)
+    if (__builtin_mul_overflow(bytes, std::uint64_t{handle.shape[i]}, &bytes)) return false;
+  return bytes == handle.bytes;
+}
 
 std::optional<std::uint32_t> checksum_of(const WireHandle& handle) {
   return (handle.flags & kNoCrc) == 0 ? std::optional(handle.crc32c) : std::nullopt;

@@ -54,7 +54,8 @@ static_assert(WireType<Extent> && sizeof(Extent) == 16);
 inline constexpr std::uint16_t kNoCrc = 1;      // generation checks alone protect the bytes
 inline constexpr std::uint16_t kScattered = 2;  // no extents: only the owner can resolve the pages
 
-/// The fixed part of a handle; its extents follow on the wire. `tier`, `dtype` hold Tier and
+/// The fixed part of a handle; its extents follow on the wire. An object that cannot be made has a
+/// handle without bytes and extents, so that nobody waits for it. `tier`, `dtype` hold Tier and
 /// ElementType; `crc32c` covers the object's bytes in order, without padding of pages.
 struct WireHandle {
   Key key = {};
@@ -70,6 +71,8 @@ struct WireHandle {
   friend bool operator==(const WireHandle&, const WireHandle&) = default;
 };
 static_assert(WireType<WireHandle> && sizeof(WireHandle) == 88);
+/// Whether shape and dtype make as many bytes as the object has; without dims it is plain bytes.
+[[nodiscard]] bool is_shape_of(const WireHandle& handle);
 /// The checksum that the object's bytes must have; none with kNoCrc.
 [[nodiscard]] std::optional<std::uint32_t> checksum_of(const WireHandle& handle);
 

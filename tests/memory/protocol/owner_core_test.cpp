@@ -254,20 +254,30 @@ TEST_F(OwnerCoreTest, EndsWhenItGetsNoEpochInTime) {
   EXPECT_EQ(all_of<StopProcess>(joining.step(Tick{}, at_ms(5'011))).size(), 1);
 }
 
-TEST_F(OwnerCoreTest, ReportsASampleThatCannotBeEncoded) {
+TEST_F(OwnerCoreTest, PublishesASampleThatCannotBeEncodedWithoutBytes) {
   give(from(kController,
             AssignMessage{.version = 1, .objects = {{.key = {.sample = 4}, .pages = 1}}}));
   std::vector<Action> actions = give(from(kController, Credit{1, 1, 1}));
   for (int attempt = 0; attempt < 3; ++attempt) {
-    EXPECT_TRUE(sent<FailMessage>(actions).empty());
+    EXPECT_TRUE(sent<PublishMessage>(actions).empty());
     const auto encode = all_of<Encode>(actions);
     ASSERT_EQ(encode.size(), 1);
     actions = give(EncodeFailed{.slot = encode[0].slot, .reason = "damaged"});
   }
-  const auto fail = sent<FailMessage>(actions);
-  ASSERT_EQ(fail.size(), 1);
-  EXPECT_EQ(fail[0].second.text, "memory: sample 4 part 0 cannot be encoded: damaged");
-  EXPECT_EQ(owner.credits().available() + owner.objects().arena().used_pages(), 1);
+  const auto published = sent<PublishMessage>(actions);
+  ASSERT_EQ(published.size(), 1);
+  const WireHandle& fields = published[0].second.handle.fields;
+  EXPECT_EQ(fields.key.sample, 4);
+  EXPECT_EQ(fields.bytes, 0);
+  const Message message = published[0].second;
+  EXPECT_TRUE(parse_message(type_of(message), body_of(message)).has_value());
+  EXPECT_TRUE(all_of<Encode>(actions).empty());
+  EXPECT_EQ(owner.objects().arena().used_pages(), 1);
+  const auto refused = all_of<SendObject>(give(from(kConsumer, whole_object(fields, 1))));
+  ASSERT_EQ(refused.size(), 1);  // nobody reads it
+  EXPECT_EQ(refused[0].reply.status, static_cast<std::uint32_t>(Status::kBounds));
+  give(from(kController, CommitMessage{.step = 0}));
+  EXPECT_EQ(owner.objects().arena().used_pages(), 0);
 }
 
 TEST_F(OwnerCoreTest, RevokesTheNewestObjectsForAnOlderOne) {

@@ -31,6 +31,8 @@ TEST(SimulatePool, KeepsItsInvariantsUnderRandomFaults) {
       sum.replacements += run.replacements;
       sum.failed_gets += run.failed_gets;
       sum.refused += run.refused;
+      sum.unmade += run.unmade;
+      sum.given_up += run.given_up;
 
       std::vector<std::uint64_t> planned;  // I13: every sample once
       for (std::uint64_t step = 0; step < workload.steps; ++step) {
@@ -50,6 +52,8 @@ TEST(SimulatePool, KeepsItsInvariantsUnderRandomFaults) {
   EXPECT_GT(sum.replacements, 100);
   EXPECT_GT(sum.failed_gets, 1'000);
   EXPECT_GT(sum.refused, 10);
+  EXPECT_GT(sum.unmade, 10);
+  EXPECT_GT(sum.given_up, 100);
 }
 
 TEST(SimulatePool, LogsTheSamePlansWhateverHappens) {  // I14

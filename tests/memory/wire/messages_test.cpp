@@ -60,6 +60,7 @@ std::vector<Message> make_messages() {
       FailMessage{.process = 3, .fault = 4, .text = "a reason"},
       ByeMessage{},
       ResolveMessage{.key = key, .sequence = 5},
+      JoinMessage{.rows = {make_row(), make_row()}},
   };
 }
 
@@ -90,7 +91,8 @@ TEST(Message, RefusesEveryTruncationAndEveryExcess) {
 }
 
 TEST(Message, TakesNoCountThatItsBodyCannotHold) {
-  for (const FrameType type : {FrameType::kAssign, FrameType::kPlan, FrameType::kLease}) {
+  for (const FrameType type :
+       {FrameType::kAssign, FrameType::kPlan, FrameType::kLease, FrameType::kJoin}) {
     std::vector<std::byte> body(1024);
     std::fill_n(body.begin(), 24, std::byte{0xff});  // the count is among these
     EXPECT_FALSE(parse_message(type, body)) << name_of(type);
@@ -107,6 +109,11 @@ TEST(Message, RefusesHandlesWhoseFieldsDisagree) {
   EXPECT_TRUE(refuses([](ObjectHandle& one) { one.fields.zero = 1; }));
   EXPECT_TRUE(refuses([](ObjectHandle& one) { one.fields.key.zero = 1; }));
   EXPECT_TRUE(refuses([](ObjectHandle& one) { one.fields.generation = 0; }));
+  EXPECT_TRUE(refuses([](ObjectHandle& one) { one.fields.bytes = one.fields.dims = 0; }));
+  EXPECT_FALSE(refuses([](ObjectHandle& one) {  // an object that cannot be made
+    one.fields.bytes = one.fields.dims = one.fields.extent_count = 0;
+    one.extents.clear();
+  }));
   EXPECT_TRUE(refuses([](ObjectHandle& one) { one.fields.dims = 5; }));
   EXPECT_TRUE(refuses([](ObjectHandle& one) { one.fields.dtype = 9; }));
   EXPECT_TRUE(refuses([](ObjectHandle& one) { one.fields.shape[0] = 4; }));
@@ -128,7 +135,7 @@ TEST(Message, RefusesValuesOutOfRange) {
   EXPECT_FALSE(parse_message(FrameType::kRetract, body_of(RetractMessage{.key = {.zero = 1}})));
   EXPECT_FALSE(parse_message(FrameType::kAck,
                              body_of(AckMessage{.type = FrameType::kBye, .status = Status{9}})));
-  EXPECT_FALSE(parse_message(FrameType::kAck, body_of(AckMessage{.type = FrameType{20}})));
+  EXPECT_FALSE(parse_message(FrameType::kAck, body_of(AckMessage{.type = FrameType{21}})));
   EXPECT_FALSE(
       parse_message(FrameType::kAssign, body_of(AssignMessage{.objects = {{.pages = 0}}})));
   EXPECT_FALSE(parse_message(
