@@ -11,7 +11,7 @@
 namespace tributary::memory {
 
 struct PoolControllerOptions {
-  std::string directory;            // of the job, pool_directory.h
+  std::string directory = {};       // of the job, pool_directory.h
   std::string bind = "127.0.0.1";   // the interface to listen at
   bool allow_public = false;        // whether it may be one of the public network
   std::uint32_t consumers = 1;      // reader processes, by index

@@ -2,25 +2,39 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "core/result.h"
 #include "memory/protocol/member.h"
+#include "memory/transport/socket/handshake.h"
 #include "memory/transport/socket/job_key.h"
 
 namespace tributary::memory {
 
+// Numbers of processes in a pool: the controller, the consumers by their index, and producers,
+// which draw one of the rest.
+inline constexpr std::uint16_t kControllerProcess = 0, kFirstConsumer = 1;
+inline constexpr std::uint32_t kMostProducers = 255;
+// Of the controller and the consumers: a job has one of each, and the next job has another id.
+inline constexpr std::uint32_t kFirstIncarnation = 1, kFirstEpoch = 1;
+
 /// What the members of a job must have in common, and where they find its controller.
 struct PoolJob {
   std::array<std::uint8_t, 16> id{};  // drawn by the controller; no secret
-  std::uint32_t incarnation = 0;      // of the controller and of the consumers
   std::uint32_t consumers = 1;
   std::uint64_t window = 2;         // steps that may be made at a time
   std::uint64_t page_bytes = 0;     // of every producer's segment
   std::uint64_t reserve_pages = 0;  // of the largest object
-  Timers timers;
-  std::string endpoint;     // TCP, as text
-  std::string unix_socket;  // a path on the controller's host; empty: none
+  Timers timers = {};
+  std::string endpoint = {};     // TCP, as text
+  std::string unix_socket = {};  // a path on the controller's host; empty: none
+
+  [[nodiscard]] std::uint32_t first_producer() const { return kFirstConsumer + consumers; }
+  [[nodiscard]] std::uint32_t world() const { return first_producer() + kMostProducers; }
+  /// What a process says of itself when it connects.
+  [[nodiscard]] Membership member(Role role, std::uint16_t process,
+                                  std::uint32_t incarnation) const;
 };
 
 // The directory of a job, 0700 and of this user, holds `key` (32 random bytes, 0600) and, as long
@@ -44,6 +58,12 @@ struct FoundPool {
 };
 /// Refused (`none`) while no controller is there; other codes name what is wrong with the files.
 [[nodiscard]] Result<FoundPool> find_pool(const std::string& directory);
+
+/// Tries to join the job of a directory until `attempt` does, or `patience` has passed.
+///
+/// errors: Fault::kResource with the last refusal
+void join_pool(const std::string& directory, Nanoseconds patience,
+               const std::function<Result<bool>(const FoundPool&)>& attempt);
 
 /// Where the sockets of this host lie.
 [[nodiscard]] std::string socket_directory_of(const std::string& directory);

@@ -14,7 +14,7 @@
 namespace tributary::memory {
 
 struct PoolProducerOptions {
-  std::string directory;              // of the job, pool_directory.h
+  std::string directory = {};         // of the job, pool_directory.h
   std::uint64_t capacity_bytes = 0;   // of the segment; rounded down to whole pages of the job
   std::uint32_t encoders = 1;         // tasks that are under way at a time
   std::uint32_t encode_attempts = 3;  // before an object counts as one that cannot be made

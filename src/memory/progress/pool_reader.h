@@ -14,7 +14,7 @@
 namespace tributary::memory {
 
 struct PoolReaderOptions {
-  std::string directory;                 // of the job, pool_directory.h
+  std::string directory = {};            // of the job, pool_directory.h
   std::uint32_t consumer = 0;            // the index of this process among the readers
   std::uint64_t first_step = 0;          // as the controller's
   std::uint64_t ahead = 1;               // steps after the current one that are gathered already

@@ -29,4 +29,10 @@ std::uint64_t RefusalCounts::total() const {
   return sum;
 }
 
+std::map<std::string, std::uint64_t> RefusalCounts::by_code() const {
+  std::map<std::string, std::uint64_t> numbers;
+  for (const auto& [code, count] : counts_) numbers[code] = count.seen;
+  return numbers;
+}
+
 }  // namespace tributary::memory

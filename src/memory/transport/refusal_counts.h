@@ -20,6 +20,7 @@ class RefusalCounts {
 
   [[nodiscard]] std::uint64_t of(std::string_view code) const;
   [[nodiscard]] std::uint64_t total() const;
+  [[nodiscard]] std::map<std::string, std::uint64_t> by_code() const;
 
  private:
   struct Count {

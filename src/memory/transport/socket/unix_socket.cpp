@@ -43,7 +43,8 @@ bool is_abandoned(const std::string& path) {
          errno == ECONNREFUSED;
 }
 
-/// Opens the directory, which no link stands for, and locks it until the descriptor is closed.
+}  // namespace
+
 Descriptor lock_private_directory(const std::string& directory) {
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     TRIB_RAISE(Fault::kResource, .what = "memory: directory of the pool's sockets cannot be made",
@@ -63,8 +64,6 @@ Descriptor lock_private_directory(const std::string& directory) {
              .where = directory, .found = std::strerror(errno));
   return opened;
 }
-
-}  // namespace
 
 Descriptor listen_in_private_directory(const std::string& directory, const std::string& name) {
   const std::string path = str(directory, "/", name);

@@ -10,6 +10,13 @@
 
 namespace tributary::memory {
 
+/// Opens a directory that no other user may open, and no link stands for; makes it where it is
+/// missing. Locked until the descriptor is closed, for which it waits.
+///
+/// errors: Fault::kInput when it is none, belongs to another user or is open to others;
+///         Fault::kResource when it cannot be made
+[[nodiscard]] Descriptor lock_private_directory(const std::string& directory);
+
 /// Listens at `directory/name`, and never blocks. Makes the directory, which no other user may
 /// open, and removes from it each socket on which nobody listens any more: a killed process leaves
 /// one.

@@ -1,0 +1,340 @@
+#include "memory/progress/pool_producer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <ctime>
+#include <deque>
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "core/file/crc32c.h"
+#include "core/log.h"
+#include "memory/address/host_id.h"
+#include "memory/progress/control_links.h"
+#include "memory/progress/progress_thread.h"
+#include "memory/progress/served_objects.h"
+#include "memory/transport/memfd.h"
+#include "memory/transport/tcp.h"
+
+namespace tributary::memory {
+namespace {
+
+constexpr Nanoseconds kTimeToBeLetIn{2'000'000'000};
+constexpr Nanoseconds kLongestNext{86'400'000'000'000};
+
+std::uint16_t draw_process(const PoolJob& job) {
+  std::uint64_t drawn = 0;
+  const Nonce nonce = draw_nonce();
+  std::memcpy(&drawn, nonce.data(), sizeof drawn);
+  return static_cast<std::uint16_t>(job.first_producer() + drawn % kMostProducers);
+}
+
+/// Later processes have higher ones, so that a number may be used again.
+std::uint32_t incarnation_now() { return static_cast<std::uint32_t>(std::time(nullptr)); }
+
+std::uint32_t pages_in(const PoolProducerOptions& options, const PoolJob& job) {
+  const std::uint64_t pages = options.capacity_bytes / job.page_bytes;
+  TRIB_REQUIRE(pages > job.reserve_pages && pages <= UINT32_MAX,
+               .what = "memory: a producer has too little room for objects",
+               .found = str(options.capacity_bytes, " B"),
+               .expected = str("above ", job.reserve_pages, " pages of ", job.page_bytes,
+                               " B, one largest object"),
+               .fix = "give it more memory");
+  return static_cast<std::uint32_t>(pages);
+}
+
+/// What a producer is in one job.
+struct OwningMember {
+  OwningMember(const FoundPool& found, const PoolProducerOptions& options,
+               const SealedSegment& segment_, std::uint16_t process, std::uint32_t incarnation)
+      : core({.identity = {.process = process,
+                           .controller = kControllerProcess,
+                           .incarnation = incarnation},
+              .timers = found.job.timers,
+              .place = {.tier = Tier::kDram,
+                        .process = process,
+                        .page_bytes = segment_.layout().page_bytes,
+                        .pages = static_cast<std::uint32_t>(segment_.layout().pages())},
+              .reserve_pages = static_cast<std::uint32_t>(found.job.reserve_pages),
+              .window = found.job.window,
+              .encoders = options.encoders,
+              .encode_attempts = options.encode_attempts},
+             PageTable{}, segment_.generations()),
+        objects(core, segment_),
+        end{.self = found.job.member(Role::kProducer, process, incarnation), .server = &objects},
+        control({.self = end.self}, found.key),
+        tcp(end, found.key),
+        memfd(end, found.key) {}
+
+  void set_epoch(std::uint32_t epoch) {
+    for (SocketLinks* links : {&control.links(), &tcp.links(), &memfd.links()})
+      links->set_epoch(epoch);
+  }
+
+  OwnerCore core;
+  ServedObjects objects;
+  LinkEnd end;
+  ControlLinks control;
+  Tcp tcp;
+  Memfd memfd;
+};
+
+}  // namespace
+
+class PoolProducer::Impl {
+ public:
+  explicit Impl(const PoolProducerOptions& options)
+      : thread_([this](TimePoint now) { return turn(now); },
+                [this](const std::string& what) { stop(End::kControllerLost, what); }) {
+    join_pool(options.directory, options.patience,
+              [&](const FoundPool& found) { return join(found, options); });
+    thread_.watch(member_->control.links().wake_fd());
+    thread_.watch(member_->tcp.wake_fd());
+    thread_.watch(member_->memfd.wake_fd());
+    thread_.start();
+  }
+
+  ~Impl() {
+    thread_.run([this] { member_->control.close_all(CloseMode::kDrain); });
+  }
+
+  std::optional<Task> next(Nanoseconds patience) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::nanoseconds(std::min(patience, kLongestNext).count),
+                      [&] { return !tasks_.empty() || end_ != End::kNone; });
+    if (end_ != End::kNone || tasks_.empty()) return std::nullopt;
+    Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    under_way_.insert(task.slot);
+    return task;
+  }
+
+  void finish(const Task& task, std::span<const std::byte> bytes, ObjectDescription description) {
+    check_shape(bytes.size(), description);
+    description.bytes = bytes.size();
+    description.crc32c = crc32c(bytes);
+    description.has_crc = true;
+    for (const std::span<std::byte> part : task.pages) {
+      const std::size_t count = std::min(part.size(), bytes.size());
+      std::ranges::copy(bytes.first(count), part.begin());
+      bytes = bytes.subspan(count);
+    }
+    TRIB_CHECK(bytes.empty(), .what = "memory: the pages of an object do not hold its bytes",
+               .where = str("sample ", task.key.sample), .found = str(bytes.size(), " B too many"));
+    end_task(task, Encoded{.slot = task.slot, .description = description});
+    const std::lock_guard lock(mutex_);
+    ++counts_.objects;
+    counts_.bytes += description.bytes;
+  }
+
+  void fail(const Task& task, std::string reason) {
+    log_warning(str("memory: sample ", task.key.sample, " part ", task.key.part,
+                    " was not encoded: ", reason));
+    end_task(task, EncodeFailed{.slot = task.slot, .reason = std::move(reason)});
+    const std::lock_guard lock(mutex_);
+    ++counts_.failed;
+  }
+
+  [[nodiscard]] End end() const {
+    const std::lock_guard lock(mutex_);
+    return end_;
+  }
+  [[nodiscard]] std::string end_reason() const {
+    const std::lock_guard lock(mutex_);
+    return reason_;
+  }
+
+  [[nodiscard]] PoolProducerCounts counts() {
+    PoolProducerCounts counts;
+    thread_.run([&] {
+      const std::lock_guard lock(mutex_);
+      counts = counts_;
+      counts.process = member_->core.member().identity().process;
+      counts.pages_used = member_->core.objects().arena().used_pages();
+      counts.pages_total = member_->core.objects().arena().total_pages();
+      counts.blocked_seconds = seconds_of(blocked_);
+    });
+    return counts;
+  }
+
+ private:
+  /// On the caller's thread, which makes the turns meanwhile.
+  Result<bool> join(const FoundPool& found, const PoolProducerOptions& options) {
+    const SegmentLayout layout{
+        .bytes = std::uint64_t{pages_in(options, found.job)} * found.job.page_bytes,
+        .page_bytes = static_cast<std::uint32_t>(found.job.page_bytes)};
+    member_.reset();
+    if (!segment_ || segment_->layout().bytes != layout.bytes ||
+        segment_->layout().page_bytes != layout.page_bytes)
+      segment_.emplace(layout);
+    has_ended_ = false;
+    end_ = End::kNone;
+    const std::uint16_t process = options.process.value_or(draw_process(found.job));
+    TRIB_REQUIRE(process >= found.job.first_producer() && process < found.job.world(),
+                 .what = "memory: the pool has no such producer", .found = str("process ", process),
+                 .expected = str(found.job.first_producer(), " to ", found.job.world() - 1));
+    const std::uint32_t incarnation = incarnation_now();
+    member_ = std::make_unique<OwningMember>(found, options, *segment_, process, incarnation);
+    const SegmentRow row{.tier = Tier::kDram,
+                         .process = process,
+                         .length = layout.bytes,
+                         .page_bytes = layout.page_bytes,
+                         .incarnation = incarnation,
+                         .host_id = read_host_id(),
+                         .keys = listen(options, str("p", process))};
+    const TimePoint deadline = steady_now() + kTimeToBeLetIn;
+    if (const auto begun = member_->control.connect(found.job, deadline); !begun) return begun;
+    member_->control.send(kControllerProcess, JoinMessage{.rows = {row}});
+    const auto is_in = [&] { return member_->core.member().identity().epoch != 0; };
+    while (!is_in() && end_ == End::kNone && steady_now() < deadline)
+      if (!turn(steady_now())) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (is_in()) return true;
+    return Refusal{"controller",
+                   end_ == End::kNone ? "memory: the controller does not answer" : reason_};
+  }
+
+  [[nodiscard]] std::vector<TransportKey> listen(const PoolProducerOptions& options,
+                                                 const std::string& name) {
+    TcpListener listener = listen_on({.host = options.bind, .port = 0}, options.allow_public);
+    std::vector<TransportKey> keys{tcp_key(listener.endpoint)};
+    member_->tcp.listen(std::move(listener));
+    if (!options.shares_memory) return keys;
+    try {
+      const std::string sockets = socket_directory_of(options.directory);
+      member_->memfd.share(*segment_, sockets, name);
+      keys.push_back(memfd_key(str(sockets, "/", name)));
+    } catch (const Error& error) {
+      log_note(str("memory: readers of this host read over TCP: ", error.what()));
+    }
+    return keys;
+  }
+
+  bool turn(TimePoint now) {
+    if (is_blocked_) blocked_ = blocked_ + (now - last_turn_);
+    last_turn_ = now;
+    bool had_work = member_->control.poll(now, [this](const Event& event) { take(event); });
+    for (Transport* engine :
+         {static_cast<Transport*>(&member_->tcp), static_cast<Transport*>(&member_->memfd)}) {
+      std::array<Completion, 64> events;  // links of readers, which have nothing to say
+      had_work |= engine->poll(events, now) > 0;
+    }
+    perform_all(member_->objects.take_actions());
+    if (now >= next_tick_) {
+      next_tick_ = now + ProgressThread::kTick;
+      give(Tick{});
+    }
+    is_blocked_ = !has_ended_ && member_->core.is_blocked();
+    return had_work;
+  }
+
+  void take(const Event& event) {
+    if (has_ended_) return;
+    const auto* message = std::get_if<MessageReceived>(&event);
+    if (std::holds_alternative<MemberLost>(event))
+      return stop(End::kControllerLost,
+                  str("memory: the controller is lost: ", member_->control.last_reason()));
+    if (message != nullptr && std::holds_alternative<ByeMessage>(message->message))
+      return stop(End::kFinished, "memory: the run is over");
+    give(event);
+  }
+
+  void give(const Event& event) {
+    if (has_ended_) return;
+    const std::uint32_t before = member_->core.member().identity().epoch;
+    const std::vector<Action> actions = member_->core.step(event, steady_now());
+    const std::uint32_t epoch = member_->core.member().identity().epoch;
+    if (epoch != before) member_->set_epoch(epoch);
+    perform_all(actions);
+  }
+
+  void perform_all(const std::vector<Action>& actions) {
+    for (const Action& action : actions)
+      std::visit([this](const auto& one) { perform(one); }, action);
+  }
+  template <class Other>
+  void perform(const Other&) {}  // those of other cores
+  void perform(const Send& action) { member_->control.send(action.to, action.message); }
+  void perform(const Encode& action) {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back({.slot = action.slot,
+                      .key = action.key,
+                      .step = member_->core.objects().slot(action.slot).step,
+                      .pages = memory_of(*segment_, action.runs)});
+    changed_.notify_one();
+  }
+  void perform(const ClosePeer& action) {
+    if (action.process == kControllerProcess) stop(End::kControllerLost, action.reason);
+  }
+  void perform(const StopProcess& action) {
+    stop(action.code == ExitCode::kFenced ? End::kFenced : End::kControllerLost, action.reason);
+  }
+
+  void stop(End end, const std::string& reason) {
+    if (std::exchange(has_ended_, true)) return;
+    member_->control.close_all(CloseMode::kForce);
+    const std::lock_guard lock(mutex_);
+    end_ = end;
+    reason_ = reason;
+    tasks_.clear();
+    changed_.notify_all();
+  }
+
+  void end_task(const Task& task, Event event) {
+    {
+      const std::lock_guard lock(mutex_);
+      TRIB_CHECK(under_way_.erase(task.slot) == 1,
+                 .what = "memory: a task ends that is not under way",
+                 .found = str("sample ", task.key.sample));
+    }
+    thread_.post([this, event = std::move(event)] { give(event); });
+  }
+
+  static void check_shape(std::uint64_t bytes, const ObjectDescription& description) {
+    WireHandle fields{.bytes = bytes, .dtype = static_cast<std::uint8_t>(description.dtype)};
+    fields.dims = static_cast<std::uint8_t>(std::min(description.shape.size(), kMaxDims));
+    std::ranges::copy(description.shape.begin(), description.shape.begin() + fields.dims,
+                      fields.shape);
+    TRIB_CHECK(description.shape.size() <= kMaxDims && is_shape_of(fields),
+               .what = "memory: shape and dtype do not make the bytes of an object",
+               .found = str(description.shape.size(), " dims, ", bytes, " B"));
+  }
+
+  // Of the progress thread alone, but for the time before it starts.
+  std::optional<SealedSegment> segment_;
+  std::unique_ptr<OwningMember> member_;
+  bool has_ended_ = false, is_blocked_ = false;
+  Nanoseconds blocked_{};
+  TimePoint last_turn_{}, next_tick_{};
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Task> tasks_;
+  std::set<SlotId> under_way_;
+  End end_ = End::kNone;
+  std::string reason_;
+  PoolProducerCounts counts_;
+
+  ProgressThread thread_;  // last: it ends before what it uses
+};
+
+PoolProducer::PoolProducer(const PoolProducerOptions& options)
+    : impl_(std::make_unique<Impl>(options)) {}
+PoolProducer::~PoolProducer() = default;
+std::optional<PoolProducer::Task> PoolProducer::next(Nanoseconds patience) {
+  return impl_->next(patience);
+}
+void PoolProducer::finish(const Task& task, std::span<const std::byte> bytes,
+                          const ObjectDescription& description) {
+  impl_->finish(task, bytes, description);
+}
+void PoolProducer::fail(const Task& task, std::string reason) {
+  impl_->fail(task, std::move(reason));
+}
+PoolProducer::End PoolProducer::end() const { return impl_->end(); }
+std::string PoolProducer::end_reason() const { return impl_->end_reason(); }
+PoolProducerCounts PoolProducer::counts() const { return impl_->counts(); }
+
+}  // namespace tributary::memory

@@ -1,0 +1,227 @@
+#include "memory/progress/pool_reader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <utility>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/stopwatch.h"
+#include "memory/progress/control_links.h"
+#include "memory/progress/object_links.h"
+#include "memory/progress/progress_thread.h"
+#include "memory/protocol/reader_core.h"
+
+namespace tributary::memory {
+namespace {
+
+constexpr Nanoseconds kTimeToBeHeard{2'000'000'000};
+constexpr Nanoseconds kLongestWait{86'400'000'000'000};
+
+/// What a reader is in one job.
+struct ReadingMember {
+  ReadingMember(const FoundPool& found, const PoolReaderOptions& options)
+      : ReadingMember(found, options,
+                      static_cast<std::uint16_t>(kFirstConsumer + options.consumer)) {}
+  ReadingMember(const FoundPool& found, const PoolReaderOptions& options, std::uint16_t process)
+      : end{.self = found.job.member(Role::kConsumer, process, kFirstIncarnation),
+            .epoch = kFirstEpoch},
+        control(end, found.key),
+        objects(end, found.key, {.engine = options.engine, .copy_threads = options.copy_threads}),
+        core({.identity = {.process = process,
+                           .controller = kControllerProcess,
+                           .incarnation = kFirstIncarnation,
+                           .epoch = kFirstEpoch},
+              .timers = found.job.timers,
+              .dp_rank = options.consumer,
+              .first_step = options.first_step,
+              .ahead = options.ahead,
+              .gets = options.gets},
+             PageTable{}) {}
+
+  LinkEnd end;
+  ControlLinks control;
+  ObjectLinks objects;
+  ReaderCore core;
+};
+
+}  // namespace
+
+class PoolReader::Impl {
+ public:
+  explicit Impl(const PoolReaderOptions& options)
+      : thread_([this](TimePoint now) { return turn(now); },
+                [this](const std::string& what) { stop(what); }) {
+    join_pool(options.directory, options.patience,
+              [&](const FoundPool& found) { return join(found, options); });
+    thread_.watch(member_->control.links().wake_fd());
+    for (const int descriptor : member_->objects.wake_fds()) thread_.watch(descriptor);
+    thread_.start();
+  }
+
+  ~Impl() {
+    thread_.run([this] { member_->control.close_all(CloseMode::kDrain); });
+  }
+
+  std::optional<PoolObject> take(const Key& key, Nanoseconds patience) {
+    std::unique_lock lock(mutex_);
+    const Stopwatch waited;
+    changed_.wait_for(lock, std::chrono::nanoseconds(std::min(patience, kLongestWait).count), [&] {
+      return arrived_.contains(key) || counts_.producers == 0 || !counts_.stopped.empty();
+    });
+    counts_.waited_seconds += waited.seconds();
+    const auto found = arrived_.find(key);
+    std::optional<PoolObject> object;
+    if (found != arrived_.end()) object = std::exchange(found->second, std::nullopt);
+    if (object && object->fields.bytes == 0) {
+      ++counts_.empty;
+      object.reset();
+    }
+    counts_.missed += object ? 0U : 1U;
+    counts_.objects += object ? 1U : 0U;
+    counts_.bytes += object ? object->fields.bytes : 0;
+    return object;
+  }
+
+  void finish_step(std::uint64_t step) {
+    thread_.post([this, step] {
+      give(StepFinished{step});
+      const std::lock_guard lock(mutex_);
+      std::erase_if(arrived_,
+                    [this](const auto& entry) { return !member_->core.has_gathered(entry.first); });
+    });
+  }
+
+  [[nodiscard]] PoolReaderCounts counts() {
+    PoolReaderCounts counts;
+    thread_.run([&] {
+      const std::lock_guard lock(mutex_);
+      counts = counts_;
+      counts.engines = member_->objects.engines();
+      for (const auto& [key, object] : arrived_) counts.gathered += object ? 1U : 0U;
+    });
+    return counts;
+  }
+
+ private:
+  struct Get {
+    WireHandle fields;
+    ObjectBuffer into;
+  };
+
+  /// On the caller's thread, which makes the turns meanwhile.
+  Result<bool> join(const FoundPool& found, const PoolReaderOptions& options) {
+    TRIB_REQUIRE(options.consumer < found.job.consumers,
+                 .what = "memory: the pool has no such reader", .where = options.directory,
+                 .found = str("reader ", options.consumer),
+                 .expected = str("below ", found.job.consumers));
+    member_ = std::make_unique<ReadingMember>(found, options);
+    has_stopped_ = false;
+    counts_.stopped.clear();
+    const TimePoint deadline = steady_now() + kTimeToBeHeard;
+    if (const auto begun = member_->control.connect(found.job, deadline); !begun) return begun;
+    while (!is_heard_ && counts_.stopped.empty() && steady_now() < deadline)
+      if (!turn(steady_now())) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (is_heard_) return true;
+    return Refusal{"controller", counts_.stopped.empty() ? "memory: the controller does not answer"
+                                                         : counts_.stopped};
+  }
+
+  bool turn(TimePoint now) {
+    bool had_work = member_->control.poll(now, [this](const Event& event) { take(event); });
+    if (now >= next_tick_) {
+      next_tick_ = now + ProgressThread::kTick;
+      give(Tick{});
+    }
+    had_work |= member_->objects.poll(now, [this](const GetDone& done) { take(done); });
+    return had_work;
+  }
+
+  void take(const Event& event) {
+    if (has_stopped_) return;
+    const auto* message = std::get_if<MessageReceived>(&event);
+    if (std::holds_alternative<MemberLost>(event))
+      return stop(str("memory: the controller is lost: ", member_->control.last_reason()));
+    if (message != nullptr && std::holds_alternative<ByeMessage>(message->message))
+      return stop("memory: the run is over");
+    is_heard_ = true;
+    give(event);
+  }
+
+  void take(const GetDone& done) {
+    auto node = gets_.extract(done.request);
+    if (node.empty()) return;
+    give(done);
+    const Get& get = node.mapped();
+    const std::lock_guard lock(mutex_);
+    if (done.status != Status::kOk) ++counts_.failed_gets;
+    // Of a step that is finished meanwhile nothing is kept.
+    if (done.status != Status::kOk || !member_->core.has_gathered(get.fields.key)) return;
+    arrived_.try_emplace(get.fields.key,
+                         PoolObject{.fields = get.fields, .bytes = std::move(node.mapped().into)});
+    changed_.notify_all();
+  }
+
+  void give(const Event& event) {
+    if (has_stopped_) return;
+    const std::vector<Action> actions = member_->core.step(event, steady_now());
+    const auto* message = std::get_if<MessageReceived>(&event);
+    if (message != nullptr && std::holds_alternative<EpochMessage>(message->message)) take_table();
+    for (const Action& action : actions)
+      std::visit([this](const auto& one) { perform(one); }, action);
+  }
+
+  void take_table() {
+    const auto rows = member_->core.member().table().table().rows();
+    member_->objects.close_old(
+        [&](const SegmentRow& row) { return std::ranges::count(rows, row) > 0; });
+    const std::lock_guard lock(mutex_);
+    counts_.producers = rows.size();  // each has one segment
+    changed_.notify_all();
+  }
+
+  template <class Other>
+  void perform(const Other&) {}  // those of other cores; microbatches are taken object by object
+  void perform(const Send& action) { member_->control.send(action.to, action.message); }
+  void perform(const StartGet& action) {
+    const WireHandle& fields = action.handle.fields;
+    const auto address = GlobalAddress::from_bits(fields.first_gva);
+    const SegmentRow* row = member_->core.member().table().table().find(address.value());
+    Get& get = gets_[action.request];
+    get = {.fields = fields, .into = ObjectBuffer(fields.bytes)};
+    member_->objects.get(action.request, *row, action.handle, get.into.span(), steady_now());
+  }
+  void perform(const StopProcess& action) { stop(action.reason); }
+
+  void stop(const std::string& reason) {
+    has_stopped_ = true;
+    member_->control.close_all(CloseMode::kForce);
+    const std::lock_guard lock(mutex_);
+    if (counts_.stopped.empty()) counts_.stopped = reason;
+    changed_.notify_all();
+  }
+
+  // Of the progress thread alone, but for the time before it starts.
+  std::map<std::uint64_t, Get> gets_;  // outlives the engines, which write into it
+  std::unique_ptr<ReadingMember> member_;
+  bool is_heard_ = false, has_stopped_ = false;
+  TimePoint next_tick_{};
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::map<Key, std::optional<PoolObject>> arrived_;  // of unfinished steps; null: taken
+  PoolReaderCounts counts_;
+
+  ProgressThread thread_;  // last: it ends before what it uses
+};
+
+PoolReader::PoolReader(const PoolReaderOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+PoolReader::~PoolReader() = default;
+std::optional<PoolObject> PoolReader::take(const Key& key, Nanoseconds patience) {
+  return impl_->take(key, patience);
+}
+void PoolReader::finish_step(std::uint64_t step) { impl_->finish_step(step); }
+PoolReaderCounts PoolReader::counts() const { return impl_->counts(); }
+
+}  // namespace tributary::memory

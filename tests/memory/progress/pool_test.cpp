@@ -1,0 +1,311 @@
+// Controller, readers and producers as threads of one process.
+
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+
+#include "core/error.h"
+#include "memory/progress/pool_directory.h"
+#include "memory/transport/socket/handshake.h"
+#include "memory/transport/socket/tcp_socket.h"
+#include "memory/wire/messages.h"
+#include "tests/memory/progress/small_pool.h"
+
+namespace tributary::memory {
+namespace {
+
+using End = PoolProducer::End;
+
+/// A controller and its readers, each with the steps that it goes through.
+struct Pool {
+  /// Without any reader there is room for one.
+  explicit Pool(std::uint32_t count = 1)
+      : controller(
+            std::make_unique<PoolController>(PoolControllerOptions{.directory = directory.path(),
+                                                                   .consumers = std::max(1U, count),
+                                                                   .page_bytes = kPoolPage,
+                                                                   .reserve_pages = kLargest,
+                                                                   .timers = short_timers()})) {
+    for (std::uint32_t i = 0; i < count; ++i) add_reader({.consumer = i});
+  }
+  void add_reader(PoolReaderOptions options) {
+    options.directory = directory.path();
+    options.patience = kLong;
+    readers.push_back(std::make_unique<PoolReader>(options));
+  }
+  [[nodiscard]] bool know_producers(std::uint64_t count) {
+    return until([&] {
+      return std::ranges::all_of(
+          readers, [&](const auto& reader) { return reader->counts().producers == count; });
+    });
+  }
+  void plan_until(std::uint64_t step) {
+    const auto count = static_cast<std::uint32_t>(readers.size());
+    for (; planned < step; ++planned) controller->plan(planned_step(planned, count));
+  }
+  /// Takes the objects of a step; returns how many came, all of them right.
+  std::size_t take_step(std::uint32_t reader, std::uint64_t step, Nanoseconds patience = kLong) {
+    std::size_t came = 0;
+    for (const Key& key : keys_of(step, static_cast<std::uint32_t>(readers.size()), reader)) {
+      const auto object = readers[reader]->take(key, patience);
+      if (!object) continue;
+      ++came;
+      EXPECT_EQ(object->fields.key, key);
+      EXPECT_TRUE(std::ranges::equal(object->bytes.span(), bytes_of(key)));
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(object->bytes.data()) % 64, 0);
+    }
+    readers[reader]->finish_step(step);
+    return came;
+  }
+  /// One step of all readers, one after the other.
+  std::size_t run_step(std::uint64_t step, Nanoseconds patience = kLong) {
+    plan_until(step + 3);
+    std::size_t came = 0;
+    for (std::uint32_t i = 0; i < readers.size(); ++i) came += take_step(i, step, patience);
+    return came;
+  }
+
+  JobDirectory directory;
+  std::unique_ptr<PoolController> controller;
+  std::vector<std::unique_ptr<PoolReader>> readers;
+  std::uint64_t planned = 0;
+};
+
+class PoolOverEngine : public testing::TestWithParam<Engine> {};
+
+TEST_P(PoolOverEngine, BringsEveryObjectToItsReader) {
+  Pool pool(2);
+  PoolProducerOptions options = producer_options(pool.directory.path());
+  options.shares_memory = GetParam() == Engine::kMemfd;
+  Encoder one(options);
+  Encoder other(options);
+  ASSERT_TRUE(pool.know_producers(2));
+  constexpr std::uint64_t kSteps = 50;
+  const auto read = [&](std::uint32_t reader) {
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      if (reader == 0) pool.plan_until(std::min(kSteps, step + 3));
+      EXPECT_EQ(pool.take_step(reader, step), 4) << step;
+    }
+  };
+  std::jthread second([&] { read(1); });
+  read(0);
+  second.join();
+  EXPECT_TRUE(until([&] { return pool.controller->low() == kSteps; }));
+  for (const auto& reader : pool.readers) {
+    const PoolReaderCounts counts = reader->counts();
+    EXPECT_EQ(counts.objects, 4 * kSteps);
+    EXPECT_EQ(counts.missed, 0);
+    for (const auto& [process, engine] : counts.engines) EXPECT_EQ(engine, GetParam());
+    EXPECT_EQ(counts.engines.size(), 2);
+  }
+  const auto made = [](Encoder& encoder) { return encoder.producer().counts().objects; };
+  EXPECT_EQ(made(one) + made(other), 8 * kSteps);
+  EXPECT_GT(std::min(made(one), made(other)), kSteps);  // both had their share
+  EXPECT_TRUE(until([&] { return one.producer().counts().pages_used == 0; }));
+
+  pool.controller->finish();
+  EXPECT_TRUE(until([&] { return one.producer().end() == End::kFinished; }));
+  EXPECT_TRUE(until([&] { return other.producer().end() == End::kFinished; }));
+  EXPECT_FALSE(one.producer().next(kLong));  // at once
+  EXPECT_FALSE(find_pool(pool.directory.path()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, PoolOverEngine, testing::Values(Engine::kMemfd, Engine::kTcp),
+                         [](const auto& each) {
+                           return each.param == Engine::kTcp ? "Tcp" : "Memfd";
+                         });
+
+TEST(Pool, TakesNothingAtOnceWhereNobodyEncodes) {
+  Pool pool;
+  const Stopwatch waited;
+  EXPECT_EQ(pool.run_step(0), 0);
+  EXPECT_LT(waited.seconds(), 5);
+  EXPECT_TRUE(until([&] { return pool.controller->low() == 1; }));
+  EXPECT_EQ(pool.readers[0]->counts().missed, 4);
+}
+
+TEST(Pool, TakesObjectsOfProducersThatComeAndGo) {
+  Pool pool;
+  EXPECT_EQ(pool.run_step(0), 0);
+  auto first = std::make_unique<Encoder>(producer_options(pool.directory.path()));
+  ASSERT_TRUE(pool.know_producers(1));
+  EXPECT_EQ(pool.run_step(1), 4);
+  const Encoder second(producer_options(pool.directory.path()));
+  ASSERT_TRUE(pool.know_producers(2));
+  EXPECT_EQ(pool.run_step(2), 4);
+  first.reset();  // with objects of steps 3 and 4
+  for (std::uint64_t step = 3; step < 10; ++step) EXPECT_EQ(pool.run_step(step), 4) << step;
+  const PoolCounts counts = pool.controller->counts();
+  EXPECT_EQ(counts.producers, 1);
+  EXPECT_EQ(counts.joined, 2);
+  EXPECT_EQ(counts.left, 1);
+  EXPECT_EQ(counts.fenced, 0);
+  EXPECT_EQ(counts.pages_total, 160);
+  EXPECT_EQ(counts.stopped, "");
+}
+
+TEST(Pool, TakesNothingMoreOnceTheLastProducerHasLeft) {
+  Pool pool;
+  auto encoder = std::make_unique<Encoder>(producer_options(pool.directory.path()), false);
+  ASSERT_TRUE(pool.know_producers(1));
+  pool.plan_until(2);
+  std::jthread leave([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    encoder.reset();
+  });
+  const Stopwatch waited;
+  EXPECT_EQ(pool.take_step(0, 0), 0);
+  EXPECT_LT(waited.seconds(), 5);
+}
+
+TEST(Pool, WaitsNoLongerThanItsPatience) {
+  Pool pool;
+  Encoder encoder(producer_options(pool.directory.path()), false);
+  ASSERT_TRUE(pool.know_producers(1));
+  const Stopwatch waited;
+  EXPECT_EQ(pool.run_step(0, milliseconds(30)), 0);
+  EXPECT_GE(waited.seconds(), 0.119);
+  EXPECT_LT(waited.seconds(), 5);
+  encoder.works = true;
+  EXPECT_EQ(pool.run_step(1), 4);  // what was too late harms nothing
+  EXPECT_GT(pool.readers[0]->counts().waited_seconds, 0.1);
+}
+
+TEST(Pool, SaysAtOnceThatAnObjectCannotBeMade) {
+  Pool pool;
+  Encoder encoder(producer_options(pool.directory.path()));
+  ASSERT_TRUE(pool.know_producers(1));
+  encoder.broken_sample = keys_of(1, 1, 0)[2].sample;
+  EXPECT_EQ(pool.run_step(0), 4);
+  EXPECT_EQ(pool.run_step(1), 3);
+  EXPECT_EQ(pool.run_step(2), 4);
+  EXPECT_EQ(pool.readers[0]->counts().empty, 1);
+  EXPECT_EQ(encoder.producer().counts().failed, 3);
+  EXPECT_EQ(pool.controller->counts().stopped, "");
+}
+
+TEST(Pool, HandsAnObjectOverOnce) {
+  Pool pool;
+  const Encoder encoder(producer_options(pool.directory.path()));
+  ASSERT_TRUE(pool.know_producers(1));
+  pool.plan_until(1);
+  const Key key = keys_of(0, 1, 0)[0];
+  EXPECT_TRUE(pool.readers[0]->take(key, kLong));
+  EXPECT_FALSE(pool.readers[0]->take(key, kLong));
+}
+
+TEST(Pool, CountsBlockedTimeOfAProducerWithoutRoom) {
+  Pool pool;
+  PoolProducerOptions options = producer_options(pool.directory.path());
+  options.capacity_bytes = (kLargest + 20) * kPoolPage;  // hardly more than a step
+  Encoder encoder(options);
+  ASSERT_TRUE(pool.know_producers(1));
+  pool.plan_until(2);
+  ASSERT_TRUE(until([&] { return encoder.producer().counts().blocked_seconds > 0.05; }));
+  for (std::uint64_t step = 0; step < 5; ++step) pool.run_step(step, milliseconds(200));
+  EXPECT_TRUE(until([&] { return pool.controller->low() == 5; }));
+}
+
+TEST(Pool, WaitsForNoReaderThatHasLeft) {
+  Pool pool(2);
+  EXPECT_EQ(pool.run_step(0), 0);
+  pool.plan_until(4);
+  pool.readers[1].reset();
+  for (std::uint64_t step = 1; step < 4; ++step) pool.readers[0]->finish_step(step);
+  EXPECT_TRUE(until([&] { return pool.controller->low() == 4; }));
+  EXPECT_EQ(pool.controller->counts().stopped, "");
+}
+
+TEST(Pool, LetsAReaderInLate) {
+  Pool pool(0);
+  const Encoder encoder(producer_options(pool.directory.path()));
+  pool.controller->plan(planned_step(0, 1));
+  ASSERT_TRUE(until([&] { return pool.controller->counts().objects_made == 4; }));
+  pool.add_reader({});
+  ASSERT_TRUE(pool.know_producers(1));
+  EXPECT_EQ(pool.take_step(0, 0), 4);
+}
+
+TEST(Pool, EndsProducersWhenTheControllerIsGone) {
+  Pool pool;
+  Encoder encoder(producer_options(pool.directory.path()));
+  ASSERT_TRUE(pool.know_producers(1));
+  const Stopwatch waited;
+  pool.controller.reset();
+  EXPECT_TRUE(until([&] { return encoder.producer().end() == End::kControllerLost; }));
+  EXPECT_LT(waited.seconds(), 5);
+  EXPECT_FALSE(pool.readers[0]->take(keys_of(0, 1, 0)[0], kLong));
+  EXPECT_NE(pool.readers[0]->counts().stopped, "");
+}
+
+TEST(Pool, LetsProducersIntoTheNextJobOfADirectory) {
+  Pool pool;
+  pool.controller.reset();
+  std::jthread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    pool.readers.clear();
+    pool.controller =
+        std::make_unique<PoolController>(PoolControllerOptions{.directory = pool.directory.path(),
+                                                               .page_bytes = kPoolPage,
+                                                               .reserve_pages = kLargest,
+                                                               .timers = short_timers()});
+  });
+  const Encoder encoder(producer_options(pool.directory.path()));
+  later.join();
+  pool.add_reader({});
+  ASSERT_TRUE(pool.know_producers(1));
+  EXPECT_EQ(pool.run_step(0), 4);
+}
+
+TEST(Pool, RefusesAProcessNumberThatIsTaken) {
+  Pool pool;
+  PoolProducerOptions options = producer_options(pool.directory.path());
+  options.process = 7;
+  const Encoder encoder(options);
+  options.patience = milliseconds(50);
+  EXPECT_THROW(PoolProducer{options}, Error);
+  EXPECT_GT(pool.controller->counts().refusals["taken"], 0);
+  EXPECT_EQ(pool.controller->counts().producers, 1);
+  options.process = 1;  // a reader's
+  EXPECT_THROW(PoolProducer{options}, Error);
+}
+
+TEST(Pool, SaysWhatAProducerOrReaderLacks) {
+  const JobDirectory empty;
+  PoolProducerOptions options = producer_options(empty.path());
+  options.patience = milliseconds(10);
+  EXPECT_THROW(PoolProducer{options}, Error);
+  const Pool pool;
+  options.directory = pool.directory.path();
+  options.capacity_bytes = kLargest * kPoolPage;
+  EXPECT_THROW(PoolProducer{options}, Error);
+  EXPECT_THROW(PoolReader({.directory = pool.directory.path(), .consumer = 1}), Error);
+}
+
+TEST(Pool, RefusesAStrangerAndCountsIt) {
+  Pool pool;
+  const FoundPool found = find_pool(pool.directory.path()).value();
+  const JobKey wrong(std::array<std::byte, JobKey::kBytes>{});
+  Descriptor socket = start_connecting(parse_endpoint(found.job.endpoint).value()).value();
+  const ClientHandshake client(found.job.member(Role::kProducer, 20, 1), wrong, draw_nonce());
+  const auto send_frame = [&](FrameType type, const Message& message) {
+    const auto frame = frame_bytes(type, 0, 0, body_of(message));
+    EXPECT_TRUE(until([&] {
+      return ::send(socket.get(), frame.data(), frame.size(), MSG_NOSIGNAL) ==
+             static_cast<ssize_t>(frame.size());
+    }));
+  };
+  send_frame(FrameType::kHello, client.hello());
+  send_frame(FrameType::kConfirm, Confirm{.mac = {1}});
+  EXPECT_TRUE(until([&] { return pool.controller->counts().refusals["key"] == 1; }));
+  EXPECT_EQ(pool.controller->counts().joined, 0);
+}
+
+TEST(Pool, RefusesStepsThatNoMessageHolds) {
+  const Pool pool;
+  StepPlanned step;
+  step.objects.resize(3'000);
+  EXPECT_THROW(pool.controller->plan(step), Error);
+}
+
+}  // namespace
+}  // namespace tributary::memory
