@@ -63,7 +63,7 @@ TEST_F(LoaderTest, ContinuesFromARestoredState) {
   EXPECT_EQ(list(first, 12), expected);
 }
 
-TEST_F(LoaderTest, LoadsAHandedOutSampleAgain) {
+TEST_F(LoaderTest, LoadsAnySampleOfTheRun) {
   Loader loader(options(), encoder_);
   std::vector<EncodedSample> samples;
   for (int i = 0; i < 20; ++i)
@@ -74,7 +74,9 @@ TEST_F(LoaderTest, LoadsAHandedOutSampleAgain) {
     EXPECT_EQ(again.key, samples[id].key);
     EXPECT_EQ(again.tokens, samples[id].tokens);
   }
-  EXPECT_THROW((void)loader.load(160), Error);
+  const std::string ahead = loader.load(163).key;
+  EXPECT_EQ(loader.next_batch().at(3).key, ahead);
+  EXPECT_THROW((void)loader.load(-1), Error);
 }
 
 TEST_F(LoaderTest, AnExceptionOfAWorkerReachesTheCaller) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <future>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -71,6 +72,10 @@ class Loader::Impl {
   std::vector<std::int64_t> left_out_;
   DealSeconds deal_seconds_;
   std::int64_t media_decoded_ = 0;
+
+  mutable std::mutex counting_;  // guards the next two
+  mutable std::int64_t counted_ = 0;
+  mutable std::map<int, std::int64_t> drawn_before_;  // sample counted_, from each source
 
   std::mutex mutex_;                         // guards what follows
   std::condition_variable_any room_;         // a slot may be drawn, or was dealt
@@ -288,16 +293,14 @@ std::vector<EncodedSample> Loader::Impl::next_batch() {
   return samples;
 }
 
-/// The draw of a sample that was handed out.
+/// The draw of a sample, handed out or not.
 Draw Loader::Impl::draw_of(std::int64_t id) const {
-  TRIB_CHECK(id >= 0 && id < next_index_, .what = "data: sample was not handed out yet",
-             .found = str(id), .expected = str("below ", next_index_));
-  Draw draw{.index = id, .source = order_.source_at(id), .position = 0};
-  std::int64_t later = 0;  // draws from the same source since then
-  for (std::int64_t index = id; index < next_index_; ++index)
-    later += order_.source_at(index) == draw.source ? 1 : 0;
-  draw.position = cursors_[static_cast<std::size_t>(draw.source)] - later;
-  return draw;
+  TRIB_CHECK(id >= 0, .what = "data: no such sample", .found = str(id));
+  const int source = order_.source_at(id);
+  const std::scoped_lock lock(counting_);
+  while (counted_ < id) ++drawn_before_[order_.source_at(counted_++)];
+  while (counted_ > id) --drawn_before_[order_.source_at(--counted_)];
+  return {.index = id, .source = source, .position = drawn_before_[source]};
 }
 
 EncodedSample Loader::Impl::load(std::int64_t id) const {

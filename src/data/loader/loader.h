@@ -111,10 +111,10 @@ class Loader {
   [[nodiscard]] DealSeconds deal_seconds() const;
   /// How many images and clips of the last batch this loader has decoded itself.
   [[nodiscard]] std::int64_t media_decoded() const;
-  /// Reads the sample with this id again, as it was handed out; for carried ids after a restore.
+  /// Reads a sample of the run as it is handed out, whether it was or not: for processes that take
+  /// only some of them. Several threads may.
   ///
-  /// units: id in [0, state().next_index)
-  /// cost:  O(next_index - id) draws and one decode, in the calling thread
+  /// cost: O(|id - the one before|) draws and one decode, in the calling thread
   [[nodiscard]] EncodedSample load(std::int64_t id) const;
   /// The pictures of that sample, as decoded, before resizing. units, cost: as load
   [[nodiscard]] std::vector<Picture> pictures(std::int64_t id) const;
