@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -199,10 +200,38 @@ TEST(ApplyPlan, NamesEverythingThatCannotBeRun) {
               AllOf(HasSubstr("modules.vision.share_percent"),
                     HasSubstr("modules.vision.placement; found: sliced"),
                     HasSubstr("modules.backbone.placement; found: sliced; expected: separate")));
-  EXPECT_THAT(refused(R"({"modules": {"vision": {"placement": "flow"}},
-                          "edges": [{"from": "vision", "to": "projector", "via": "pool"},
-                                    {"from": "projector", "to": "backbone"}]})"),
-              HasSubstr("modules.vision.placement; found: flow"));
+}
+
+/// The small plan with encoders beside the run, the tower changed by a JSON merge patch.
+RunConfig planned_flow(const std::string& tower) {
+  nlohmann::json patch = nlohmann::json::parse(
+      R"({"modules": {"vision": {"placement": "flow"}},
+          "edges": [{"from": "vision", "to": "projector", "via": "pool"},
+                    {"from": "projector", "to": "backbone"}]})");
+  patch["modules"]["vision"].merge_patch(nlohmann::json::parse(tower));
+  return planned(patch.dump());
+}
+
+TEST(ApplyPlan, TakesFrozenEncodersBesideTheRun) {
+  const RunConfig config = apply_plan(planned_flow("{}"));
+  const ModuleSection& vision =
+      *std::ranges::find(config.parallel.modules, "vision", &ModuleSection::module);
+  EXPECT_EQ(vision.placement, Placement::kFlow);
+  EXPECT_EQ(vision.dp_replicate, 2) << "encoders, whichever degree the plan gives them";
+  EXPECT_EQ(config.parallel.pp.count, 2) << "encoders are no stage";
+  EXPECT_EQ(count_ranks(config.parallel), 4);
+  const auto refused = [](const std::string& tower) -> std::string {
+    try {
+      (void)apply_plan(planned_flow(tower));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_THAT(refused(R"({"train": "full"})"),
+              AllOf(HasSubstr("modules.vision.train"), HasSubstr("model.freeze")));
+  EXPECT_THAT(refused(R"({"mesh": {"dp_shard": 1, "tp": 2}})"),
+              HasSubstr("modules.vision.mesh; found: "));
 }
 
 /// The small plan with a colocated tower, changed by a JSON merge patch; "" where it is accepted.

@@ -27,6 +27,8 @@ bool has_first_stages(const Plan& plan) {
 ModuleSection section_of(const ModulePlan& module, const ModulePlan& backbone) {
   const MeshShape& mesh = module.mesh;
   const bool is_separate = module.placement == Placement::kSeparate;
+  if (module.placement == Placement::kFlow)
+    return {.module = module.name, .placement = module.placement, .dp_replicate = mesh.world()};
   return {.module = module.name,
           .placement = module.placement,
           .ranks = is_separate ? module.ranks : std::vector<std::int64_t>{},
@@ -39,8 +41,9 @@ ModuleSection section_of(const ModulePlan& module, const ModulePlan& backbone) {
           .passes = module.passes,
           .turns = module.turns,
           .features = module.features,
-          .stages = !is_separate && module.ranks != backbone.ranks ? BesideStages::kFirst
-                                                                   : BesideStages::kAll};
+          .stages = module.placement == Placement::kColocated && module.ranks != backbone.ranks
+                        ? BesideStages::kFirst
+                        : BesideStages::kAll};
 }
 
 /// Sets the degrees of the backbone and the places of all other modules.

@@ -152,7 +152,10 @@ Plan expand_plan(const MeshShape& mesh, const PipelineSection& pipeline, const R
   plan.modules.push_back(std::move(backbone));
   for (const FrontModule& module : front) {
     plan.modules.push_back(plan_front(module, places.find(module.name), run));
-    plan.edges.push_back({.from = module.name, .to = module.feeds});
+    const bool flows = plan.modules.back().placement == Placement::kFlow;
+    plan.edges.push_back({.from = module.name,
+                          .to = module.feeds,
+                          .via = flows ? EdgeVia::kPool : EdgeVia::kExchange});
   }
   std::ranges::sort(plan.modules, {}, &ModulePlan::name);
   plan.batch = {.global_samples = run.batch.global_samples,

@@ -1,6 +1,7 @@
 #include "config/plan/plan_of_run.h"
 
 #include <algorithm>
+#include <set>
 
 #include "config/family/known_modules.h"
 #include "config/run/module_places.h"
@@ -58,7 +59,32 @@ PipelineSection pipeline_section(const ParallelSection& parallel, const MeshShap
   return section;
 }
 
+/// Gives the encoders of modules with placement `flow` the numbers behind the ranks of the job.
+void number_encoders_last(Plan& plan) {
+  std::vector<std::int64_t> order;
+  for (const bool flows : {false, true}) {
+    std::set<std::int64_t> ranks;
+    for (const ModulePlan& module : plan.modules)
+      if ((module.placement == Placement::kFlow) == flows)
+        ranks.insert(module.ranks.begin(), module.ranks.end());
+    order.insert(order.end(), ranks.begin(), ranks.end());
+  }
+  for (ModulePlan& module : plan.modules)
+    for (std::int64_t& rank : module.ranks) rank = std::ranges::find(order, rank) - order.begin();
+}
+
 }  // namespace
+
+Plan plan_of_ranks(Plan plan) {
+  for (ModulePlan& module : plan.modules) {
+    if (module.placement != Placement::kFlow) continue;
+    module.placement = Placement::kInline;
+    module.ranks.clear();
+    module.mesh = {};
+    module.stages.clear();
+  }
+  return plan;
+}
 
 Plan plan_of_run(const RunConfig& run, std::int64_t world, const ModelConfig& model) {
   const std::string& path = run.parallel.plan;
@@ -68,6 +94,10 @@ Plan plan_of_run(const RunConfig& run, std::int64_t world, const ModelConfig& mo
   plan.training = training_of(run);
   if (path.empty()) split_backward_of_encoders(plan);
   fill_stages(plan, model);
+  if (std::ranges::any_of(plan.modules, [](const ModulePlan& module) {
+        return module.placement == Placement::kFlow;
+      }))
+    number_encoders_last(plan);
   if (run.model.has_adapters()) train_adapters(plan, run.model);
   check_trains(plan, path.empty() ? "plan of the run" : path, run, model);
   return plan;

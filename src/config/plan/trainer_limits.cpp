@@ -17,7 +17,8 @@ namespace {
 constexpr const char* kCannot = "train: plan asks for what the trainer cannot do";
 
 /// The placements of encoders that the executor runs.
-constexpr std::array kExecuted{Placement::kInline, Placement::kSeparate, Placement::kColocated};
+constexpr std::array kExecuted{Placement::kInline, Placement::kSeparate, Placement::kColocated,
+                               Placement::kFlow};
 
 bool is_executed(Placement placement) {
   return std::ranges::find(kExecuted, placement) != kExecuted.end();
@@ -48,8 +49,8 @@ class Limits {
     check_ranks();
     for (const ModulePlan& module : plan_.modules) check_module(module);
     check_colocated();
-    for (const EdgePlan& edge : plan_.edges)
-      require(edge.via == EdgeVia::kExchange, edge.from, "via", "pool", "exchange");
+    for (const ModulePlan& module : plan_.modules)
+      if (module.placement == Placement::kFlow) check_flow(module);
     return std::move(limits_);
   }
 
@@ -66,8 +67,8 @@ class Limits {
 
   /// The ranks of the modules without gaps: `set modules.vision.ranks to 2`.
   [[nodiscard]] std::string close_gaps(const std::set<std::int64_t>& ranks) const {
-    std::string fix;
     const std::vector<std::int64_t> all(ranks.begin(), ranks.end());
+    std::string fix;
     for (const ModulePlan& module : plan_.modules) {
       std::vector<std::int64_t> closed;
       for (const std::int64_t rank : module.ranks)
@@ -126,6 +127,21 @@ class Limits {
                   virtual_stages_of(backbone_.schedule) == 2 ? "interleaved" : "1f1b",
                   ", or freeze ", module.name));
     }
+  }
+
+  /// The encoders of such a module are processes with the whole tower, which return no gradients.
+  void check_flow(const ModulePlan& module) {
+    require(module.name != kBackboneModule, module.name, "placement", "flow",
+            "separate: ranks of its own");
+    require(module.train == TrainMode::kFrozen, module.name, "train", "a module that trains",
+            "frozen: features of placement flow bring no gradients back",
+            str("add ", module.name, " to model.freeze, or give it another placement"));
+    require(module.mesh.world() == module.mesh.dp_replicate * module.mesh.dp_shard, module.name,
+            "mesh", describe(module.mesh), "pp, cp, ulysses and tp of 1: each encoder is whole");
+    const MeshShape& mesh = backbone_.mesh;
+    require(mesh.cp * mesh.ulysses == 1, std::string(kBackboneModule), "mesh", describe(mesh),
+            str("cp and ulysses of 1 beside ", module.name, " with placement flow"),
+            str("set cp and ulysses to 1, or ", module.name, " to placement separate"));
   }
 
   const Plan& plan_;

@@ -289,14 +289,17 @@ void check_module(const ModuleSection& module, KeyChecker& check) {
   };
   const bool on_host = module.features == FeatureMemory::kHost;
   const bool on_first = module.stages == BesideStages::kFirst;
-  if (module.placement == Placement::kInline) {
-    const std::string what = "config: key has no effect on an inline module";
+  const bool flows = module.placement == Placement::kFlow;
+  if (module.placement == Placement::kInline || flows) {
+    const std::string what = flows ? "config: key has no effect on a module with placement flow"
+                                   : "config: key has no effect on an inline module";
     const std::string expected = str(section, "placement separate or colocated, or no such key");
     refuse_unless(module.ranks.empty(), "ranks", what, write_ranks(module.ranks), expected);
     refuse_unless(module.dp_shard.is_auto(), "dp_shard", what, str(module.dp_shard.count),
                   expected);
+    refuse_unless(module.dp_replicate == 1 || flows, "dp_replicate", what, str(module.dp_replicate),
+                  expected);
     for (const auto& [key, value] : {std::pair{"pp", module.pp},
-                                     {"dp_replicate", module.dp_replicate},
                                      {"cp", module.cp},
                                      {"ulysses", module.ulysses},
                                      {"tp", module.tp},

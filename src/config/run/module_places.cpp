@@ -55,11 +55,14 @@ class Placer {
       return std::vector<std::int64_t>(first, next);
     };
     RunPlaces places{.ranks = take(backbone_.world())};
+    std::int64_t next_encoder = world_;
     for (const ModuleSection& section : parallel_.modules) {
       if (section.placement == Placement::kInline) continue;
       std::vector<std::int64_t> ranks = section.ranks;
       if (section.placement == Placement::kColocated)
         ranks.assign(places.ranks.begin(), places.ranks.begin() + ranks_beside(section));
+      if (section.placement == Placement::kFlow)
+        for (std::int64_t i = 0; i < section.dp_replicate; ++i) ranks.push_back(next_encoder++);
       if (ranks.empty()) ranks = take(ranks_of(section));
       const MeshShape mesh = mesh_of(section, std::ssize(ranks));
       places.modules.push_back({.name = section.module,
@@ -132,7 +135,7 @@ class Placer {
          .fix = fix});
   }
 
-  /// Free ranks in place of those that are of another module or not of the run.
+  /// Suggests free ranks for those that another module has or the run lacks.
   [[nodiscard]] std::string fix_of_shared(const ModuleSection& section) const {
     std::set<std::int64_t> taken;
     for (const ModuleSection& other : parallel_.modules)

@@ -17,7 +17,7 @@ namespace tributary::config {
 /// Where a module runs that has a mesh of its own.
 struct ModulePlace {
   std::string name;
-  Placement placement = Placement::kSeparate;  // or kColocated
+  Placement placement = Placement::kSeparate;  // or kColocated, kFlow
   std::vector<std::int64_t> ranks = {};        // ascending; rank i of `mesh` is ranks[i]
   MeshShape mesh = {};
   std::int64_t passes = 1;                          // of a colocated module
@@ -51,9 +51,10 @@ struct RunPlaces {
 
 /// Shares out the ranks of a run whose backbone has the mesh `backbone`: separate modules have the
 /// ranks that their sections list, the backbone the first of those that are left, and separate
-/// modules without a list the next ones, in the order of names. With `parallel.vision_stages` the
-/// mesh, and so the ranks of the backbone, holds those of the tower too. `modules` are those of the
-/// model, as front_modules returns them.
+/// modules without a list the next ones, in the order of names. The encoders of a module with
+/// placement `flow` are no ranks of the run; they have the numbers behind its ranks. With
+/// `parallel.vision_stages` the mesh, and so the ranks of the backbone, holds those of the tower
+/// too. `modules` are those of the model, as front_modules returns them.
 ///
 /// errors: adds to `problems`, with key, rule and nearest values: a module that the model lacks,
 ///         degrees that do not multiply to the ranks, more stages than layers, ranks that are not

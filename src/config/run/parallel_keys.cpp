@@ -23,8 +23,10 @@ std::vector<Key> keys_of_a_module(const std::string& module) {
            .meaning = str("Where `", module,
                           "` runs: `inline` in the first stage of the backbone, with its degrees; "
                           "`separate` on ranks of its own, `colocated` on those of the backbone, "
-                          "both with the degrees below (docs/guides/parallel.md). The other keys "
-                          "mean nothing of an inline module and must not be set.")}),
+                          "both with the degrees below (docs/guides/parallel.md); `flow`, of a "
+                          "frozen module, in processes of `tributary encoder` beside the run, "
+                          "`dp_replicate` of them in its plan (docs/guides/flow.md). The other "
+                          "keys mean nothing of an inline module and must not be set.")}),
       key<kParallel, kModules, &M::ranks>(
           {.path = section + "ranks",
            .meaning = "Ranks of a separate module; the backbone has those that are left. Empty: "
@@ -229,6 +231,54 @@ std::vector<Key> module_keys() {
       keys.push_back(std::move(each));
     }
   return keys;
+}
+
+std::vector<Key> pool_keys() {
+  using R = RunConfig;
+  using P = PoolSection;
+  return {
+      key<&R::pool, &P::directory>(
+          {.path = "pool.directory",
+           .meaning = "Where processes of `tributary encoder` find the run, on a file system that "
+                      "they share; empty: `pool` in the directory of the run."}),
+      key<&R::pool, &P::bind>(
+          {.path = "pool.bind",
+           .meaning = "Address of this machine at which the processes of a pool reach each other; "
+                      "those of other machines need one of a network."}),
+      key<&R::pool, &P::encoders>(
+          {.path = "pool.encoders",
+           .meaning =
+               "Encoder processes for which a run waits before its first step, at most "
+               "`parallel.bootstrap_timeout_seconds`; `tributary launch --encoders` sets it.",
+           .range = {0, 65535}}),
+      key<&R::pool, &P::ahead>(
+          {.path = "pool.ahead",
+           .meaning = "Steps that encoders may work on at a time, the current one among them.",
+           .unit = "steps",
+           .range = {1, 1024}}),
+      key<&R::pool, &P::patience_seconds>(
+          {.path = "pool.patience_seconds",
+           .meaning = "Longest time that a rank waits in a step for features that some encoder "
+                      "could still send; then it encodes the samples itself.",
+           .unit = "s",
+           .range = kTime}),
+      key<&R::pool, &P::encoder_mib>(
+          {.path = "pool.encoder_mib",
+           .meaning = "Memory of each encoder process for features that wait; one sample may take "
+                      "a quarter of it.",
+           .unit = "MiB",
+           .range = {1, 1 << 20}}),
+      key<&R::pool, &P::cache>(
+          {.path = "pool.cache",
+           .meaning =
+               "Directory in which encoders keep features, so that pictures are encoded once "
+               "and not in every epoch and run; empty: none. Runs with the same weights of "
+               "the encoder may share it."}),
+      key<&R::pool, &P::cache_gib>({.path = "pool.cache_gib",
+                                    .meaning = "Size beyond which nothing more is kept there.",
+                                    .unit = "GiB",
+                                    .range = {1, 1 << 20}}),
+  };
 }
 
 std::vector<Key> drill_keys() {

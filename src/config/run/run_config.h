@@ -285,6 +285,21 @@ struct ParallelSection {
   friend bool operator==(const ParallelSection&, const ParallelSection&) = default;
 };
 
+/// How features of modules with placement `flow` get from encoder processes to the run.
+struct PoolSection {
+  std::string directory = {};      // where encoders find the run; empty: `pool` in run.dir
+  std::string bind = "127.0.0.1";  // address at which the processes reach each other
+  std::int64_t encoders = 0;       // that have come before the first step
+  std::int64_t ahead = 2;          // steps that encoders may work on at a time
+  double patience_seconds = 30;    // that a rank waits for features, before it encodes itself
+  std::int64_t encoder_mib = 256;  // of features that an encoder process holds
+
+  std::string cache = {};       // directory of features on disk; empty: none
+  std::int64_t cache_gib = 64;  // most of them
+
+  friend bool operator==(const PoolSection&, const PoolSection&) = default;
+};
+
 /// A fault that strikes on purpose, to rehearse how a job recovers (train/start/drill.h).
 struct DrillSection {
   DrillFault fault = DrillFault::kNone;
@@ -311,6 +326,7 @@ struct RunConfig {
   MetricsSection metrics;
   StabilitySection stability;
   ParallelSection parallel;
+  PoolSection pool;
   DrillSection drill;
 
   friend bool operator==(const RunConfig&, const RunConfig&) = default;

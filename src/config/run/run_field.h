@@ -113,10 +113,10 @@ inline const std::vector<std::string>& names_of<PipelineOrder>() {
                                               "zb_v",  "v_half", "v_min"};
   return names;
 }
-/// Only plans have the other placements.
+/// Only plans have the other placement.
 template <>
 inline const std::vector<std::string>& names_of<Placement>() {
-  static const std::vector<std::string> names{"inline", "colocated", "separate"};
+  static const std::vector<std::string> names{"inline", "colocated", "separate", "flow"};
   return names;
 }
 template <>

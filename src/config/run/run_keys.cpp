@@ -348,7 +348,7 @@ const std::vector<Key>& all_keys() {
   static const std::vector<Key> keys = [] {
     std::vector<Key> all = first_keys();
     for (auto* section : {adapter_keys, objective_keys, data_keys, later_keys, parallel_keys,
-                          module_keys, drill_keys})
+                          module_keys, pool_keys, drill_keys})
       for (Key& each : section()) all.push_back(std::move(each));
     return all;
   }();

@@ -62,6 +62,8 @@ struct KeyList {
 [[nodiscard]] std::vector<Key> parallel_keys();
 /// The lines of the sections `parallel.<module>`, one section for each encoder; part of all_keys().
 [[nodiscard]] std::vector<Key> module_keys();
+/// The lines of the section `pool`; part of all_keys().
+[[nodiscard]] std::vector<Key> pool_keys();
 /// The lines of the section `drill`; part of all_keys().
 [[nodiscard]] std::vector<Key> drill_keys();
 
