@@ -167,35 +167,43 @@ Json chart_data(const RunRecord& run, const DrawnSources& drawn, std::size_t mos
     seconds.push_back({{"name", phase}, {"values", columns.column([&](const StepRecord& step) {
                                            return find_number(step.seconds, phase);
                                          })}});
-  Json waiting = Json::array();
-  for (const char* kind : {"samples", "packing"})
-    waiting.push_back({{"name", kind}, {"values", columns.column([&](const StepRecord& step) {
-                                          return find_number(step.waiting, kind);
-                                        })}});
+  const auto named = [&](std::map<std::string, double> StepRecord::*numbers,
+                         std::initializer_list<std::pair<const char*, const char*>> names) {
+    Json curves = Json::array();
+    for (const auto& [key, name] : names)
+      curves.push_back({{"name", name}, {"values", columns.column([&](const StepRecord& step) {
+                                           return find_number(step.*numbers, key);
+                                         })}});
+    return curves;
+  };
   const auto column = [&](MaybeNumber StepRecord::*field) {
     return columns.column([field](const StepRecord& step) { return step.*field; });
   };
-  return {{"step", columns.step_numbers()},
-          {"steps_per_point", columns.steps_per_point()},
-          {"loss", column(&StepRecord::loss)},
-          {"loss_by_source", by_source},
-          {"learning_rate", column(&StepRecord::learning_rate)},
-          {"grad_norm", column(&StepRecord::grad_norm)},
-          {"grad_norm_by_module", module_curves(modules, columns,
-                                                [](const auto& step, const auto& module) {
-                                                  return norm_of(step, "gradient", module);
-                                                })},
-          {"updates", update_curves(run, modules, most_points)},
-          {"drawn", source_curves(run, drawn, columns)},
-          {"tokens_per_second", column(&StepRecord::tokens_per_second)},
-          {"seconds", seconds},
-          {"fill", column(&StepRecord::fill)},
-          {"padding", column(&StepRecord::padding)},
-          {"mfu", column(&StepRecord::mfu)},
-          {"hfu", column(&StepRecord::hfu)},
-          {"waiting", waiting},
-          {"bytes", column(&StepRecord::bytes)},
-          {"validation", validation_columns(run.validations)}};
+  return {
+      {"step", columns.step_numbers()},
+      {"steps_per_point", columns.steps_per_point()},
+      {"loss", column(&StepRecord::loss)},
+      {"loss_by_source", by_source},
+      {"learning_rate", column(&StepRecord::learning_rate)},
+      {"grad_norm", column(&StepRecord::grad_norm)},
+      {"grad_norm_by_module", module_curves(modules, columns,
+                                            [](const auto& step, const auto& module) {
+                                              return norm_of(step, "gradient", module);
+                                            })},
+      {"updates", update_curves(run, modules, most_points)},
+      {"drawn", source_curves(run, drawn, columns)},
+      {"tokens_per_second", column(&StepRecord::tokens_per_second)},
+      {"seconds", seconds},
+      {"fill", column(&StepRecord::fill)},
+      {"padding", column(&StepRecord::padding)},
+      {"mfu", column(&StepRecord::mfu)},
+      {"hfu", column(&StepRecord::hfu)},
+      {"waiting", named(&StepRecord::waiting, {{"samples", "samples"}, {"packing", "packing"}})},
+      {"flow",
+       named(&StepRecord::flow, {{"starved", "waiting for features"}, {"encoding", "encoding"}})},
+      {"pool", named(&StepRecord::flow, {{"pool_bytes", "features"}})},
+      {"bytes", column(&StepRecord::bytes)},
+      {"validation", validation_columns(run.validations)}};
 }
 
 Json loss_curves(const RunRecord& run, const RunComparison& comparison, std::size_t most_points) {

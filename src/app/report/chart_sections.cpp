@@ -183,6 +183,12 @@ std::string speed_section(const RunRecord& run) {
   const bool waited = std::any_of(run.steps.begin(), run.steps.end(),
                                   [](const StepRecord& step) { return !step.waiting.empty(); });
   if (waited) text += chart_card("waiting", "Waiting", "of one step, for samples and packing");
+  if (std::ranges::any_of(run.steps, [](const StepRecord& step) { return !step.flow.empty(); })) {
+    text += chart_card("flow", "Encoders beside the run", "time of all ranks in one step",
+                       /*wide=*/false,
+                       "What ranks encode themselves is what no encoder had made in time.");
+    text += chart_card("pool", "Features in the pool", "at the end of the step");
+  }
   return text + "</div></section>\n";
 }
 

@@ -26,6 +26,7 @@ StepRecord read_step(const Fields& line) {
   step.bytes = line.number("bytes");
   step.seconds = line.numbers("seconds");
   step.waiting = line.numbers("waiting");
+  step.flow = line.numbers("flow");
   step.loss_by_source = line.numbers("loss_by_source");
   step.drawn = line.tables("drawn");
   step.norms = line.tables("norms");

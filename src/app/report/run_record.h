@@ -18,6 +18,7 @@ struct StepRecord {
   MaybeNumber loss, learning_rate, grad_norm, tokens_per_second, fill, padding, mfu, hfu, bytes;
   std::map<std::string, double> seconds;
   std::map<std::string, double> waiting;  // seconds, within seconds["data"]
+  std::map<std::string, double> flow;     // what encoders beside the run gave; empty without any
   std::map<std::string, double> loss_by_source;
   std::map<std::string, std::map<std::string, double>> drawn;  // by source, then by what is counted
   std::map<std::string, std::map<std::string, double>> norms;  // by kind, then by module

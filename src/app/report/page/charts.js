@@ -334,6 +334,8 @@
     {name: 'MFU', values: data.mfu, color: color(4)}
   ].filter((each) => each.values.some((value) => value !== null))});
   build({id: 'chart-waiting', format: 'seconds', zero: true, smooth: true, series: data.waiting.map((each, i) => ({...each, color: color([6, 3][i])}))});
+  build({id: 'chart-flow', format: 'seconds', zero: true, smooth: true, series: data.flow.map((each, i) => ({...each, color: color([6, 3][i])}))});
+  build({id: 'chart-pool', format: 'bytes', zero: true, series: data.pool.map((each) => ({...each, color: color(5)}))});
   build({id: 'chart-memory', format: 'bytes', zero: true, series: [{name: 'peak bytes', values: data.bytes, color: color(7)}]});
 
   let pending = 0;
