@@ -58,6 +58,9 @@ TrainFlops work_of(const Session& session, const std::vector<SampleShape>& shape
   ForwardFlops forward;
   for (const SampleShape& shape : shapes)
     add_work(forward, count_forward(session.model_config, shape));
+  std::erase_if(forward, [&](const config::ModuleWork& module) {
+    return std::ranges::count(session.lanes.beside.modules, module.module) > 0;
+  });
   const config::ModelSection& model = session.config.model;
   TrainFlops work = count_training(
       forward, model.freeze, config::run_again(model.recompute, model.offload), session.adapters);
@@ -95,6 +98,13 @@ bool share_sums(const Session& session, ComputedStep& step, const WorkLoad& load
       sums.sum(*count, counts);
   sums.sum(metrics.media_decoded);
   sums.sum(metrics.feature_bytes);
+  if (metrics.flow) {
+    for (std::int64_t* count :
+         {&metrics.flow->objects, &metrics.flow->bytes, &metrics.flow->encoded_here,
+          &metrics.flow->encoders, &metrics.flow->pool_bytes})
+      sums.sum(*count);
+    for (double* seconds : {&metrics.flow->starved, &metrics.flow->encoding}) sums.sum(*seconds);
+  }
   for (double* flops : {&step.work.causal, &step.work.full, &step.work.hardware})
     sums.sum(*flops, counts);
   WorkLoad largest = load;
@@ -288,12 +298,14 @@ ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
                                      .plan = taken.plan,
                                      .lanes = &session_.lanes,
                                      .media = &taken.media,
+                                     .flow = session_.flow.get(),
                                      .on_section = [&](mesh::Section section) { enter(section); },
                                      .on_action = action_observer()});
   if (step.batch.refused) return step;
   const bool has_targets = step.batch.targets > 0;
   step.metrics = count_own(session_, taken);
   if (has_targets) step.work = work_of(session_, taken.shapes);
+  if (session_.flow) step.metrics.flow = session_.flow->finish_step(taken.first_index);
   step.metrics.feature_bytes = session_.lanes.sent_bytes() - taken.feature_bytes;
   const WorkLoad load = own_load(session_, taken);
   const Stopwatch watch;
@@ -335,10 +347,10 @@ StepMetrics Loop::account(const TakenStep& taken, ComputedStep step) {
     metrics.padding = 1 - tokens / static_cast<double>(batch.attention_rows);
   metrics.peak_bytes = peak_bytes(session_.device);
   if (shapes_file_)
-    shapes_ =
-        describe_shapes(metrics.step, taken.shapes, taken.microbatches,
-                        beside_images(session_.model_config), session_.lanes.has_encoders_apart())
-            .dump();
+    shapes_ = describe_shapes(metrics.step, taken.shapes, taken.microbatches,
+                              beside_images(session_.model_config),
+                              session_.lanes.has_encoders_apart() || session_.flow != nullptr)
+                  .dump();
   const double seconds = taken.watch.seconds();
   metrics.seconds.other = seconds - metrics.seconds.sum();
   const double available = seconds * peak_flops_ * session_.mesh->world().size();

@@ -211,6 +211,7 @@ Loop::End Loop::run(const StopRequest& stop) {
       return End::kTerminated;
     }
   }
+  if (session_.flow) session_.flow->finish();
   // The last checkpoint is being written while the validation runs, which may take long.
   std::optional<double> score;
   if (!is_asked(stop)) score = validate_now(/*is_last=*/true, stop);

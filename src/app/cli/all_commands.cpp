@@ -8,6 +8,8 @@ const std::vector<Command>& all_commands() {
       {"launch", Purpose::kTrain,
        "Run a verb as several ranks on this machine, and restart them when one fails",
        declare_launch},
+      {"encoder", Purpose::kTrain,
+       "Encode for a run as a process beside its ranks, which may come and leave", declare_encoder},
       {"config", Purpose::kTrain,
        "Check a run's YAML file and print it with every default filled in", declare_config},
       {"data inspect", Purpose::kTrain, "Read a data set: counts, sizes, bad records and why",

@@ -17,6 +17,7 @@ Run declare_config(Verb& verb);
 Run declare_data_inspect(Verb& verb);
 Run declare_data_make_demo(Verb& verb);
 Run declare_doctor(Verb& verb);
+Run declare_encoder(Verb& verb);
 Run declare_evaluate(Verb& verb);
 Run declare_forward(Verb& verb);
 Run declare_generate(Verb& verb);

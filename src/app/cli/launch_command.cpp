@@ -13,6 +13,7 @@ namespace {
 
 struct LaunchArguments {
   std::int64_t ranks = 0;
+  std::int64_t encoders = 0;
   RestartLimits limits;
   std::vector<std::string> words;
 };
@@ -21,6 +22,7 @@ struct LaunchArguments {
 std::string words_again(const LaunchArguments& given) {
   const RestartLimits standard;
   std::string text = str(program_words(), " launch -n ", given.ranks);
+  if (given.encoders > 0) text += str(" --encoders ", given.encoders);
   if (given.limits.restarts != standard.restarts)
     text += str(" --restarts ", given.limits.restarts);
   if (given.limits.first_pause_seconds != standard.first_pause_seconds)
@@ -33,16 +35,25 @@ std::string words_again(const LaunchArguments& given) {
 Run declare_launch(Verb& verb) {
   const auto given = std::make_shared<LaunchArguments>();
   verb.option("-n,--ranks", given->ranks, "processes to start on this machine");
+  verb.option(
+      "--encoders", given->encoders,
+      "processes beside the ranks that encode for them, where `parallel.<module>.placement` "
+      "is flow; one that fails is replaced");
   verb.option("--restarts", given->limits.restarts,
               "starts after the first when a rank is lost, hangs, breaks or lacks a resource; "
               "training goes on from its newest checkpoint; 0: none");
   verb.option("--pause", given->limits.first_pause_seconds,
               "before the first restart [s]; doubles each time, up to 60");
   verb.rest("VERB ARGUMENT ...", given->words, "behind `--`: what every rank runs");
-  verb.example("tributary launch -n 2 -- train configs/demo.yaml run.dir=runs/demo2");
+  verb.example(
+      "tributary launch -n 2 -- train configs/demo.yaml run.dir=runs/demo2\n"
+      "  tributary launch -n 2 --encoders 1 -- train run.yaml model.freeze=[vision] "
+      "parallel.vision.placement=flow");
   return [given, answer = verb.answer()] {
     TRIB_REQUIRE(given->ranks >= 1 && given->ranks <= 4096, .what = "app: number of ranks",
                  .where = "-n", .found = str(given->ranks), .expected = "1 to 4096");
+    TRIB_REQUIRE(given->encoders >= 0 && given->encoders <= 4096, .what = "app: number of encoders",
+                 .where = "--encoders", .found = str(given->encoders), .expected = "0 to 4096");
     TRIB_REQUIRE(given->limits.restarts >= 0, .what = "app: restarts below 0",
                  .where = "--restarts", .found = str(given->limits.restarts),
                  .expected = "0 or more");
@@ -54,11 +65,19 @@ Run declare_launch(Verb& verb) {
                  .fix = "tributary launch -n 2 -- train CONFIG.yaml");
     TRIB_REQUIRE(given->words.front() != "launch", .what = "app: launch launches itself",
                  .found = "launch", .expected = "another verb");
-    check_before_launch(given->words, given->ranks);
-    const int code = run_ranks({.ranks = given->ranks,
-                                .words = given->words,
-                                .limits = given->limits,
-                                .command = words_again(*given)});
+    std::vector<std::string> encoder = check_before_launch(given->words, given->ranks);
+    LaunchOptions job{.ranks = given->ranks,
+                      .words = given->words,
+                      .limits = given->limits,
+                      .command = words_again(*given),
+                      .encoders = given->encoders};
+    if (job.encoders > 0) {
+      TRIB_REQUIRE(!encoder.empty(), .what = "app: verb has no encoders beside its ranks",
+                   .where = "--encoders", .found = given->words.front(), .expected = "train");
+      job.encoder_words = std::move(encoder);
+      job.words.push_back(str("pool.encoders=", job.encoders));
+    }
+    const int code = run_ranks(job);
     if (code == 0)
       answer.give({{"ranks", given->ranks}, {"verb", given->words.front()}, {"exit_code", code}});
     return static_cast<ExitCode>(code);

@@ -147,7 +147,11 @@ Run declare_train(Verb& verb) {
       "  validation.every=N  checkpoint.every=N  metrics.console_every=N\n"
       "  parallel.dp_shard=N  parallel.tp=N  parallel.pp=N");
   verb.before_launch([options, plan](std::int64_t ranks) {
-    if (!options->dry_run) check_job(options->config, keys_of(*options, *plan), ranks);
+    const std::vector<std::string> keys = keys_of(*options, *plan);
+    if (!options->dry_run) check_job(options->config, keys, ranks);
+    std::vector<std::string> encoder{"encoder", options->config};
+    encoder.insert(encoder.end(), keys.begin(), keys.end());
+    return encoder;
   });
   return [options, plan, answer = verb.answer()] {
     // The results are files, so training goes on when the reader of its output has gone.

@@ -38,6 +38,7 @@ struct Guarded<kVerb> {
 extern "C" const tributary::app::Engine* tributary_engine() {
   using namespace tributary::app;
   static const Engine engine{.train = Guarded<run_train>::call,
+                             .encoder = Guarded<run_encoder>::call,
                              .forward = Guarded<run_forward>::call,
                              .evaluate = Guarded<run_evaluate>::call,
                              .open_chat_model = Guarded<open_chat_model>::call,

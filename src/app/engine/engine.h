@@ -28,6 +28,12 @@ struct TrainOptions {
   double dry_memory_gib = 0;   // of each of its ranks; 0: not judged
 };
 
+struct EncoderOptions {
+  std::string config;                   // YAML file
+  std::vector<std::string> overrides;   // key.path=value
+  std::int64_t patience_seconds = 600;  // to wait for a run
+};
+
 struct ForwardOptions {
   std::string model;    // Hugging Face directory
   std::string inputs;   // safetensors
@@ -107,6 +113,7 @@ struct RankOutcome {
 /// it needs one.
 struct Engine {
   RankOutcome (*train)(const TrainOptions&);
+  ExitCode (*encoder)(const EncoderOptions&);
   ExitCode (*forward)(const ForwardOptions&);
   RankOutcome (*evaluate)(const EvaluateOptions&);
   std::unique_ptr<ChatModel> (*open_chat_model)(const ChatModelOptions&);

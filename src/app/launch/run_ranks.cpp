@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "app/launch/command_words.h"
+#include "app/launch/encoder_processes.h"
 #include "app/launch/find_cause.h"
 #include "app/launch/rank_process.h"
 #include "app/terminal/show_error.h"
@@ -97,8 +98,9 @@ enum class Output { kPrinted, kKept };
 /// One attempt of the job: runs all ranks until all have ended.
 class Attempt {
  public:
-  Attempt(const LaunchOptions& options, std::int64_t number, const Signals& signals, Output output)
-      : signals_(signals) {
+  Attempt(const LaunchOptions& options, std::int64_t number, const Signals& signals,
+          EncoderProcesses& encoders, Output output)
+      : signals_(signals), encoders_(encoders) {
     const StoreSocket store = listen_for_store();
     for (int rank = 0; rank < options.ranks; ++rank) {
       RankCommand command = describe(options, rank, number, store);
@@ -113,6 +115,7 @@ class Attempt {
       wait();
       if (const int signal = signals_.take()) forward(signal);
       for (std::size_t i = 0; i < ranks_.size(); ++i) look_at(i);
+      encoders_.look();
       stop_the_rest();
       pass_what_waited();
     }
@@ -165,6 +168,7 @@ class Attempt {
       if (each.output_descriptor() >= 0)
         waits.push_back({.fd = each.output_descriptor(), .events = POLLIN, .revents = 0});
     }
+    encoders_.add_waits(waits);
     const bool is_ending = failed_at_ >= 0 || was_signalled();
     poll(waits.data(), waits.size(), is_ending ? 20 : 1000);
   }
@@ -222,6 +226,7 @@ class Attempt {
   }
 
   const Signals& signals_;
+  EncoderProcesses& encoders_;
   const Stopwatch clock_;
   std::vector<RankProcess> ranks_;
   std::vector<RankEnd> ends_;  // by rank
@@ -270,9 +275,10 @@ void resume_from_newest(std::vector<std::string>& words) {
 int run_ranks(const LaunchOptions& options) {
   LaunchOptions now = options;
   const Signals signals;
+  EncoderProcesses encoders(options.encoders, options.encoder_words, options.ranks);
   RestartPolicy policy(options.limits);
   for (std::int64_t number = 0;; ++number) {
-    Attempt attempt(now, number, signals, Output::kPrinted);
+    Attempt attempt(now, number, signals, encoders, Output::kPrinted);
     attempt.run();
     if (!attempt.has_failed()) return 0;
     const AttemptEnd end = find_cause(attempt.ends());
@@ -293,7 +299,8 @@ int run_ranks(const LaunchOptions& options) {
 
 JobEnd run_once(const LaunchOptions& options) {
   const Signals signals;
-  Attempt attempt(options, /*number=*/0, signals, Output::kKept);
+  EncoderProcesses encoders(options.encoders, options.encoder_words, options.ranks);
+  Attempt attempt(options, /*number=*/0, signals, encoders, Output::kKept);
   attempt.run();
   JobEnd end{.was_signalled = attempt.was_signalled()};
   if (!attempt.has_failed()) return end;

@@ -13,8 +13,10 @@ struct LaunchOptions {
   std::int64_t ranks = 1;
   std::vector<std::string> words;  // verb and arguments of every rank
   RestartLimits limits;
-  std::string command = {};  // the words to type before the verb to run the job again
-  bool are_ranks = true;     // false: the process is no rank, and may start a job of its own
+  std::string command = {};   // the words to type before the verb to run the job again
+  bool are_ranks = true;      // false: the process is no rank, and may start a job of its own
+  std::int64_t encoders = 0;  // processes beside the ranks
+  std::vector<std::string> encoder_words = {};  // verb and arguments of each
 };
 
 /// Runs one copy of this executable per rank, restarts them by RestartPolicy, and returns the exit

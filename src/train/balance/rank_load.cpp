@@ -17,14 +17,11 @@ double ranks_of_seat(const mesh::Mesh& encoder) {
   return static_cast<double>(encoder.shape().pp * encoder.shape().tp);
 }
 
-WorkLoad of_backbone(const RankWork& work, std::span<const SampleShape> shapes) {
-  const ModalitySet apart = work.lanes.taken_apart();
-  std::vector<SampleShape> encoded_here(shapes.begin(), shapes.end());
-  for (SampleShape& shape : encoded_here)
-    for (const Modality modality : kMediaModalities)
-      if (apart.has(modality)) shape.grids(modality).clear();
-  const WorkLoad load = load_of(work.model, work.section, encoded_here, work.times);
-  return part_of_load(load, ranks_of_replica(work.backbone), work.backbone.leads_replica());
+/// The work of a replica of the backbone.
+WorkLoad of_replica(const RankWork& work, std::span<const SampleShape> shapes) {
+  std::vector<SampleShape> encoded_here;
+  for (const SampleShape& shape : shapes) encoded_here.push_back(work.lanes.encoded_inline(shape));
+  return load_of(work.model, work.section, encoded_here, work.times);
 }
 
 WorkLoad of_encoder(const RankWork& work, const EncoderLane& own, const DealtItems& items) {
@@ -41,9 +38,10 @@ WorkLoad load_of_rank(const RankWork& work, std::span<const SampleShape> shapes,
                       const DealtItems& items) {
   WorkLoad load(config::chains_of(work.model).size());
   if (!work.lanes.has_encoders_apart())
-    return work.backbone.leads_replica() ? load_of(work.model, work.section, shapes, work.times)
-                                         : load;
-  if (work.backbone.is_here()) load = of_backbone(work, shapes);
+    return work.backbone.leads_replica() ? of_replica(work, shapes) : load;
+  if (work.backbone.is_here())
+    load = part_of_load(of_replica(work, shapes), ranks_of_replica(work.backbone),
+                        work.backbone.leads_replica());
   for (const EncoderLane& own : work.lanes.encoders) load += of_encoder(work, own, items);
   return load;
 }

@@ -51,14 +51,15 @@ schedule::Meeting meeting_of(const mesh::Mesh& mesh, const config::ParallelSecti
 
 StepPlanner::StepPlanner(const config::RunConfig& config, const config::ModelConfig& model,
                          const mesh::Mesh& mesh, std::span<const FeatureEdge> edges,
-                         std::shared_ptr<const MeasuredTimes> times)
+                         std::shared_ptr<const MeasuredTimes> times, ModalitySet beside)
     : batch_(config.batch),
       section_(config.model),
       model_(model),
       meeting_(meeting_of(mesh, config.parallel)),
       replicas_(mesh.data_ranks()),
       own_(mesh.data_index()),
-      times_(std::move(times)) {
+      times_(std::move(times)),
+      beside_(beside) {
   const std::vector<config::ModuleChain> chains = config::chains_of(model);
   std::vector<std::int32_t> apart;
   for (const FeatureEdge& edge : edges) {
@@ -182,13 +183,16 @@ void StepPlanner::change(const std::map<std::int32_t, SampleShape>& changes,
 StepPlanner::Dealt StepPlanner::plan(std::int64_t first_index,
                                      std::span<const SampleShape> shapes) {
   std::vector<schedule::SampleLoad> loads;
-  for (const SampleShape& shape : shapes)
+  for (SampleShape shape : shapes) {
+    for (const Modality modality : kMediaModalities)
+      if (beside_.has(modality)) shape.grids(modality).clear();
     loads.push_back(predict_load(model_, section_, shape, times_.get()));
+  }
   const auto known = correction_ ? correction_->known_for(first_index) : nullptr;
   const schedule::StepPlan without = plan_by(loads);
   schedule::StepPlan plan = known ? plan_by(correct(loads, shapes, *known)) : without;
   PlannedStep own = part_of(plan, own_, shapes);
-  Dealt dealt{.replica_of = plan.replica_of, .media = {}};
+  Dealt dealt{.replica_of = plan.replica_of, .microbatches = plan.microbatches, .media = {}};
   if (!encoders_.empty()) {
     own.media = DealtMedia{.shapes = {shapes.begin(), shapes.end()},
                            .replica_of = plan.replica_of,

@@ -51,17 +51,18 @@ struct PlannedStep {
 class StepPlanner {
  public:
   /// `mesh` is that of the backbone; `edges` are those of encoders with meshes of their own;
-  /// `times` are those of batch.costs.
+  /// `times` are those of batch.costs; `beside` are the modalities of encoders beside the run.
   StepPlanner(const config::RunConfig& config, const config::ModelConfig& model,
               const mesh::Mesh& mesh, std::span<const FeatureEdge> edges = {},
-              std::shared_ptr<const MeasuredTimes> times = nullptr);
+              std::shared_ptr<const MeasuredTimes> times = nullptr, ModalitySet beside = {});
 
   /// Which replica trains on each sample of the batch that begins with sample `first_index`, and
   /// who encodes its media.
   /// units: called by one thread, while another one calls take()
   struct Dealt {
-    std::vector<std::int32_t> replica_of;  // [samples]
-    DealtItems media;                      // empty where all encoders are inline
+    std::vector<std::int32_t> replica_of;            // [samples]
+    std::vector<schedule::PackedBins> microbatches;  // [replicas] bins of samples of the batch
+    DealtItems media;                                // empty where all encoders are inline
   };
   [[nodiscard]] Dealt plan(std::int64_t first_index, std::span<const SampleShape> shapes);
   /// Replaces samples of a batch whose shapes are others than planned: their replicas pack anew.
@@ -103,6 +104,7 @@ class StepPlanner {
   std::int64_t own_;
   std::shared_ptr<const MeasuredTimes> times_;  // null: FLOPs
   std::vector<EncoderSeats> encoders_;          // [edges]
+  ModalitySet beside_;
   std::unique_ptr<schedule::BatchCorrection> correction_;
   std::mutex mutex_;  // guards planned_
   std::map<std::int64_t, PlannedStep> planned_;

@@ -47,7 +47,8 @@ Executor::LaneState Executor::state_of(int lane) const {
       state.is_backbone ? &model_.layout() : &model_.encoder_layouts().at(state.encoder->encoder);
   if (module.is_colocated()) state.groups.emplace(module.passes, count_rounds(*options_.items));
   state.own = stages_of_rank(*state.layout);
-  state.takes_features = !map_.edges_into(state.module).empty();
+  state.takes_features =
+      !map_.edges_into(state.module).empty() || (state.is_backbone && options_.take_features);
   return state;
 }
 
@@ -215,7 +216,11 @@ at::Tensor Executor::empty_input(Place place) {
 }
 
 model::StageInput Executor::take_input(Place place) {
-  if (place.stage == 0) return {.features = features_.take_leaves(place.microbatch)};
+  if (place.stage == 0) {
+    model::StageInput input{.features = features_.take_leaves(place.microbatch)};
+    if (options_.take_features) input.features.merge(options_.take_features(place.microbatch));
+    return input;
+  }
   return {
       .hidden =
           take(Passed::kActivation, place).detach().requires_grad_(sends_gradient(place.stage))};

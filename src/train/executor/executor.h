@@ -36,7 +36,9 @@ struct ExecutorOptions {
   std::function<Microbatch(int microbatch)> collate = {};
   /// Collates the media that this rank encodes in a pass of an encoder that it runs.
   std::function<model::EncoderInput(const EncoderLane&, int pass)> collate_media = {};
-  const DealtItems* items = nullptr;                   // of the step; null: no encoder is apart
+  const DealtItems* items = nullptr;  // of the step; null: no encoder is apart
+  /// Returns the features of a microbatch that encoders beside the run make; null: there are none.
+  std::function<model::Features(int microbatch)> take_features = {};
   std::function<void(mesh::Section)> on_section = {};  // before each pass
   std::function<void()> on_action = {};                // before each action
 };

@@ -212,10 +212,13 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   const RunLanes alone = one_lane();
   const RunLanes& run = options.lanes != nullptr ? *options.lanes : alone;
   const StepSchedule schedule = schedule_step(run, agreed.microbatches);
+  const ModalitySet with_rows =
+      rows_taken_inline(model.layout(), run)
+          .without(options.flow != nullptr ? options.flow->takes() : ModalitySet());
   const auto collate_bin = [&](int bin) {
     if (bin >= microbatches.bins()) return idle_microbatch();
     return collate(select(samples, microbatches.bin(bin)), model.config(), options.mrope,
-                   options.device, rows_taken_inline(model.layout(), run));
+                   options.device, with_rows);
   };
   const auto collate_counted = [&](int bin) {
     Microbatch microbatch = collate_bin(bin);
@@ -238,6 +241,11 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
                           .items = &media.items,
                           .on_section = options.on_section,
                           .on_action = options.on_action};
+  if (options.flow != nullptr)
+    running.take_features = [&](int bin) {
+      return bin < microbatches.bins() ? options.flow->take(select(samples, microbatches.bin(bin)))
+                                       : model::Features();
+    };
   StepLoss loss(model, options, agreed.targets);
   loss.run_reference(run, schedule.actions, running);
   running.collate = collate_counted;

@@ -15,6 +15,7 @@
 #include "train/executor/collate.h"
 #include "train/executor/executor.h"
 #include "train/executor/step_sums.h"
+#include "train/flow/flow.h"
 #include "train/metrics/step_metrics.h"
 #include "train/optimizer/weight_copy.h"
 
@@ -56,6 +57,7 @@ struct GradientOptions {
   std::int64_t plan = 0;             // fingerprint of the step plan, of 62 bits
   const RunLanes* lanes = nullptr;   // of this rank; null: the model lies on one stage
   const StepMedia* media = nullptr;  // of the step, where encoders have meshes of their own
+  Flow* flow = nullptr;              // null: no encoders beside the run
   std::function<void(mesh::Section)> on_section = {};  // before each pass
   std::function<void()> on_action = {};                // before each action of this rank
 };

@@ -95,6 +95,14 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
   if (!metrics.norms.empty()) line["norms"] = to_json(metrics.norms);
   if (metrics.left_out > 0) line["left_out"] = metrics.left_out;
   if (metrics.feature_bytes > 0) line["feature_bytes"] = metrics.feature_bytes;
+  if (metrics.flow)
+    line["flow"] = {{"objects", metrics.flow->objects},
+                    {"bytes", metrics.flow->bytes},
+                    {"encoded_here", metrics.flow->encoded_here},
+                    {"starved", rounded(metrics.flow->starved, 6)},
+                    {"encoding", rounded(metrics.flow->encoding, 6)},
+                    {"encoders", metrics.flow->encoders},
+                    {"pool_bytes", metrics.flow->pool_bytes}};
   if (!metrics.pipeline.in_flight.empty())
     line["pipeline"] = {{"bubble", rounded(metrics.pipeline.bubble, 5)},
                         {"in_flight", metrics.pipeline.in_flight}};

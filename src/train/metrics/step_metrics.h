@@ -46,6 +46,17 @@ struct PipelineUse {
   std::vector<std::int64_t> in_flight;  // [pp] max chunk activations that a stage kept
 };
 
+/// Features from encoders beside the run, of all ranks; without such encoders nothing is written.
+struct FlowUse {
+  std::int64_t objects = 0;       // that the pool gave
+  std::int64_t bytes = 0;         // of them
+  std::int64_t encoded_here = 0;  // samples that ranks encoded, because nobody had in time
+  double starved = 0;             // [s] that ranks waited for features
+  double encoding = 0;            // [s] that they encoded
+  std::int64_t encoders = 0;      // processes that encode for the run, at the end of the step
+  std::int64_t pool_bytes = 0;    // of features that they hold then
+};
+
 /// How level the work of the ranks was, and what planning it took.
 struct BalanceMetrics {
   std::int64_t parts = 1;                 // that are compared; 1: nothing is written
@@ -127,6 +138,7 @@ struct StepMetrics {
   WaitSeconds waiting;
   CollectiveCost collectives;
   std::int64_t feature_bytes = 0;  // sent by all ranks between modules; 0: modules lie together
+  std::optional<FlowUse> flow;
   PipelineUse pipeline;
   BalanceMetrics balance;
   std::vector<SourceLoss> by_source;  // in the order of data.sources

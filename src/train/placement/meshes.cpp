@@ -87,6 +87,17 @@ void connect(const parallel::Edge& edge, c10::Device device) {
   }
 }
 
+/// The mesh on which each rank of the backbone's first stage has a copy of a module of its own.
+mesh::Mesh open_copies(const config::ModulePlan& module, const mesh::Mesh& backbone,
+                       const mesh::World& world) {
+  std::vector<int> ranks;
+  for (const std::vector<int>& seat : seats_of(backbone, 0))
+    ranks.insert(ranks.end(), seat.begin(), seat.end());
+  std::ranges::sort(ranks);
+  const config::MeshShape shape{.dp_replicate = std::ssize(ranks)};
+  return {module.name, shape, ranks, world};
+}
+
 }  // namespace
 
 Meshes open_meshes(const config::Plan& plan, const mesh::World& world, std::int64_t kv_heads) {
@@ -94,6 +105,11 @@ Meshes open_meshes(const config::Plan& plan, const mesh::World& world, std::int6
   Meshes meshes{.backbone = mesh::Mesh("", backbone.mesh, ranks_of(backbone), world, kv_heads)};
   for (const config::ModulePlan& module : plan.modules) {
     if (module.name == backbone.name || module.placement == config::Placement::kInline) continue;
+    if (module.placement == config::Placement::kFlow) {
+      meshes.encoders.emplace(module.name, open_copies(module, meshes.backbone, world));
+      world.meet();
+      continue;
+    }
     const mesh::Mesh& own =
         meshes.encoders
             .emplace(module.name, mesh::Mesh(module.name, module.mesh, ranks_of(module), world))

@@ -16,7 +16,8 @@ struct EdgeGroups {
   mesh::Group features_up, features_down, gradients_up, gradients_down;
 };
 
-/// The modules of a run on their ranks. A module that is inline lies with the backbone.
+/// The modules of a run on their ranks. A module that is inline lies with the backbone; of one with
+/// placement `flow` each rank of the backbone's first stage has a copy.
 struct Meshes {
   mesh::Mesh backbone;
   std::map<std::string, mesh::Mesh> encoders = {};  // by module

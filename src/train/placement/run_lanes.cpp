@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "config/family/known_modules.h"
+#include "config/plan/plan_of_run.h"
 #include "core/error.h"
 #include "schedule/pipeline/plan_pipeline.h"
 
@@ -30,6 +31,14 @@ ModalitySet RunLanes::taken_apart() const {
   ModalitySet taken;
   for (const FeatureEdge& edge : edges) taken |= edge.takes;
   return taken;
+}
+
+SampleShape RunLanes::encoded_inline(SampleShape shape) const {
+  ModalitySet elsewhere = taken_apart();
+  elsewhere |= beside.takes;
+  for (const Modality modality : kMediaModalities)
+    if (elsewhere.has(modality)) shape.grids(modality).clear();
+  return shape;
 }
 
 int RunLanes::stages() const {
@@ -79,7 +88,8 @@ RunLanes lanes_of_run(const config::Plan& plan, const schedule::Pipeline& pipeli
   run.pipeline = pipeline;
   const schedule::PipelineMap map(run.pipeline);
   const auto rank = static_cast<std::size_t>(meshes.backbone.world().index());
-  const std::vector<std::vector<int>> lanes = schedule::lanes_of_ranks(plan, map);
+  const std::vector<std::vector<int>> lanes =
+      schedule::lanes_of_ranks(config::plan_of_ranks(plan), map);
   for (const int lane : lanes.at(rank)) {
     const std::string& module =
         run.pipeline.modules[static_cast<std::size_t>(map.at(lane).module)].name;
@@ -95,6 +105,11 @@ RunLanes lanes_of_run(const config::Plan& plan, const schedule::Pipeline& pipeli
          .edge = map.edges_from(map.at(lane).module).front(),
          .seat = mesh.data_index() * mesh.sequence().size() + mesh.sequence().index(),
          .mesh = &mesh});
+  }
+  for (const config::ModulePlan& module : plan.modules) {
+    if (module.placement != config::Placement::kFlow) continue;
+    run.beside.modules.push_back(module.name);
+    run.beside.takes |= ModalitySet(config::find_module(front, module.name)->takes);
   }
   for (const schedule::PipelineEdge& edge : run.pipeline.edges) {
     const schedule::PipelineModule& from =

@@ -43,6 +43,12 @@ struct EncoderLane {
   const mesh::Mesh* mesh = nullptr;
 };
 
+/// Encoders that are processes beside the run: those of modules with placement `flow`.
+struct EncodersBeside {
+  std::vector<std::string> modules = {};
+  ModalitySet takes = {};
+};
+
 /// The pipeline of a run, and this rank's part in it: a lane of the backbone, one of an encoder, or
 /// that of the backbone and one of each colocated encoder.
 struct RunLanes {
@@ -50,6 +56,7 @@ struct RunLanes {
   int backbone = -1;                  // lane; -1: this rank runs none
   std::vector<EncoderLane> encoders;  // in the order in which they begin a step
   std::vector<FeatureEdge> edges;     // [edges of the pipeline]
+  EncodersBeside beside;
 
   /// Those of this rank: first the one that begins a step.
   [[nodiscard]] std::vector<int> own() const;
@@ -63,6 +70,8 @@ struct RunLanes {
   [[nodiscard]] bool has_encoders_apart() const { return !edges.empty(); }
   /// The modalities of those encoders.
   [[nodiscard]] ModalitySet taken_apart() const;
+  /// What the ranks of the backbone compute on of a sample: without media of other encoders.
+  [[nodiscard]] SampleShape encoded_inline(SampleShape shape) const;
   /// Features and their gradients that this rank has sent so far.
   [[nodiscard]] std::int64_t sent_bytes() const;
   /// The stages of all modules, and which of them a lane has, in the order of the forward pass.

@@ -48,7 +48,7 @@ mesh::WorldOptions world_options(const config::RunConfig& config, const Ranks& r
 void warn_of_wide_tp(const Ranks& ranks) {
   const mesh::Launch& launch = ranks.launch;
   if (launch.rank != 0 || launch.local_world == launch.world) return;
-  for (const config::ModulePlan& module : ranks.plan.modules)
+  for (const config::ModulePlan& module : config::plan_of_ranks(ranks.plan).modules)
     if (launch.local_world % module.mesh.tp != 0)
       log_warning(str("mesh: tp = ", module.mesh.tp, " of ", module.name, " spans nodes of ",
                       launch.local_world,
@@ -56,7 +56,7 @@ void warn_of_wide_tp(const Ranks& ranks) {
 }
 
 void set_plan(Ranks& ranks, config::Plan plan) {
-  ranks.pipeline = schedule::pipeline_of(plan);
+  ranks.pipeline = schedule::pipeline_of(config::plan_of_ranks(plan));
   ranks.plan = std::move(plan);
 }
 
@@ -219,6 +219,8 @@ model::ModelLayout lay_out(const config::RunConfig& config, const config::Plan& 
     parallel::Layout layout =
         layout_of(config, mesh, {.is_cut = is_cut, .splits_backward = splits});
     if (is_cut) layout.stages = map_stages(map, *plan.find(module));
+    // Each rank has all of such a module and runs it by itself.
+    if (plan.find(module)->placement == config::Placement::kFlow) layout.chain = nullptr;
     return layout;
   };
   model::ModelLayout layouts(lay_out_module(std::string(config::kBackboneModule), meshes.backbone));

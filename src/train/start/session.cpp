@@ -31,32 +31,12 @@
 namespace tributary::train {
 namespace {
 
-void set_compute(const config::RunSection& run, const mesh::Launch& launch, at::Device device) {
-  at::set_num_threads(compute_threads(run.threads, launch.local_world));
-  // Some sums differ between runs without this: docs/theory/reliability.md, "Repeatable sums".
-  const bool deterministic = is_deterministic(run.deterministic, device);
-  at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
-  // cuBLAS is repeatable only with workspaces of fixed sizes; libtorch refuses it without them.
-  constexpr int kKeepWhatIsSet = 0;
-  if (deterministic && device.is_cuda())
-    (void)setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", kKeepWhatIsSet);
-  // That mode also fills every empty tensor before its first use, which no kernel here reads.
-  at::globalContext().setDeterministicFillUninitializedMemory(false);
-}
-
-at::ScalarType dtype_of(const config::ModelSection& model, const at::Device& device) {
-  if (model.dtype == config::Dtype::kFloat32) return at::kFloat;
-  TRIB_REQUIRE(!device.is_cpu(), .what = "train: dtype is not supported on the device",
-               .where = "model.dtype", .found = str("bfloat16 on ", device.str()),
-               .expected = "float32 on a CPU", .fix = "set model.dtype to float32");
-  return at::kBFloat16;
-}
-
 /// Dispatches samples by the planner's plans; without a planner, in turn.
-data::Deal deal_by(StepPlanner* planner, SampleRouter& router) {
+data::Deal deal_by(StepPlanner* planner, SampleRouter& router, Flow* flow) {
   if (planner == nullptr) return {};
-  return [planner, &router](std::int64_t first_index, std::span<const SampleShape> shapes) {
+  return [planner, &router, flow](std::int64_t first_index, std::span<const SampleShape> shapes) {
     const StepPlanner::Dealt dealt = planner->plan(first_index, shapes);
+    if (flow != nullptr) flow->plan({first_index, shapes, dealt.microbatches});
     return router.deal(first_index, dealt.replica_of, dealt.media);
   };
 }
@@ -69,16 +49,17 @@ data::Pass pass_by(SampleRouter& router) {
   };
 }
 
-/// The planner of a run that balances samples, or whose encoders have ranks of their own; else
+/// The planner of a run that balances samples, or whose encoders do not lie with the backbone; else
 /// null.
 std::unique_ptr<StepPlanner> make_planner(const Session& session) {
   const config::RunConfig& config = session.config;
   const bool balances =
       config.batch.balance != config::Balance::kNone &&
       (session.mesh->data_ranks() > 1 || config.batch.packing == config::Packing::kLevel);
-  if (!balances && !session.lanes.has_encoders_apart()) return nullptr;
+  if (!balances && !session.lanes.has_encoders_apart() && !session.flow) return nullptr;
   return std::make_unique<StepPlanner>(config, session.model_config, *session.mesh,
-                                       session.lanes.edges, session.times);
+                                       session.lanes.edges, session.times,
+                                       session.lanes.beside.takes);
 }
 
 constexpr std::int64_t kLong = std::int64_t{256} << 20;  // bytes that take seconds to read
@@ -167,6 +148,27 @@ RunIdentity identify(const Session& session) {
 
 }  // namespace
 
+void set_compute(const config::RunSection& run, std::int64_t local_world, at::Device device) {
+  at::set_num_threads(compute_threads(run.threads, local_world));
+  // Some sums differ between runs without this: docs/theory/reliability.md, "Repeatable sums".
+  const bool deterministic = is_deterministic(run.deterministic, device);
+  at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+  // cuBLAS is repeatable only with workspaces of fixed sizes; libtorch refuses it without them.
+  constexpr int kKeepWhatIsSet = 0;
+  if (deterministic && device.is_cuda())
+    (void)setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", kKeepWhatIsSet);
+  // That mode also fills every empty tensor before its first use, which no kernel here reads.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
+at::ScalarType dtype_of(const config::ModelSection& model, const at::Device& device) {
+  if (model.dtype == config::Dtype::kFloat32) return at::kFloat;
+  TRIB_REQUIRE(!device.is_cpu(), .what = "train: dtype is not supported on the device",
+               .where = "model.dtype", .found = str("bfloat16 on ", device.str()),
+               .expected = "float32 on a CPU", .fix = "set model.dtype to float32");
+  return at::kBFloat16;
+}
+
 bool is_deterministic(config::Deterministic asked, at::Device device) {
   return asked == config::Deterministic::kAuto ? device.is_cpu()
                                                : asked == config::Deterministic::kYes;
@@ -182,6 +184,20 @@ config::RunConfig resolve_adapter(config::RunConfig config) {
   return config;
 }
 
+void set_first_weights(model::Model& model, const config::RunConfig& config,
+                       const model::OnProgress& on_progress) {
+  switch (config.model.weights) {
+    case config::Weights::kPretrained:
+      return model::load_weights(model, config.model.path, on_progress);
+    case config::Weights::kCheckpoint:
+      (void)load_model(find_checkpoint(config.model.checkpoint),
+                       list_parameters(model, /*with_adapters=*/false));
+      return;
+    case config::Weights::kRandom:
+      return model::initialize(model, config.run.seed, on_progress);
+  }
+}
+
 std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
                                           const config::ModelConfig& model_config,
                                           const model::ModelLayout& layouts, at::Device device,
@@ -195,18 +211,7 @@ std::unique_ptr<model::Model> build_model(const config::RunConfig& config,
   }
   TRIB_REQUIRE(any_trainable, .what = "train: every module is frozen", .where = "model.freeze",
                .expected = "at least one module to train");
-  switch (config.model.weights) {
-    case config::Weights::kPretrained:
-      model::load_weights(*model, config.model.path, on_progress);
-      break;
-    case config::Weights::kCheckpoint:
-      (void)load_model(find_checkpoint(config.model.checkpoint),
-                       list_parameters(*model, /*with_adapters=*/false));
-      break;
-    case config::Weights::kRandom:
-      model::initialize(*model, config.run.seed, on_progress);
-      break;
-  }
+  set_first_weights(*model, config, on_progress);
   if (config.model.weights != config::Weights::kRandom)
     model::initialize_adapters(*model, config.run.seed, on_progress);
   if (config.model.has_adapters() && !config.model.adapter.path.empty())
@@ -229,7 +234,7 @@ Session begin_session(const config::RunConfig& config, const Ranks& ranks) {
   session.health = ranks.health.get();
   session.drill = ranks.drill.get();
   session.device = mesh::open_device(config.run.device, ranks.launch.local_rank);
-  set_compute(config.run, ranks.launch, session.device);
+  set_compute(config.run, ranks.launch.local_world, session.device);
   session.model_config = config::read_model_config(config.model.path);
   for (const config::SourceSection& source : config.data.sources)
     session.sources.push_back(source.name);
@@ -257,20 +262,28 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   if (!config.batch.costs.empty())
     session.times = std::make_shared<const MeasuredTimes>(
         config, session.plan, session.mesh->world().size(), at::get_num_threads());
+  const std::vector<FlowModule> flowing = flow_modules(session.plan, session.model_config);
+  if (!flowing.empty()) session.flow = std::make_unique<Flow>(config, flowing);
   session.planner = make_planner(session);
   announce(announce_data(config.data));
+  // Encoders learn of a batch when it is dealt.
+  config::DataSection read_ahead = config.data;
+  if (session.flow)
+    read_ahead.prefetch_batches =
+        std::max(read_ahead.prefetch_batches, static_cast<int>(config.pool.ahead));
   session.loader = std::make_unique<data::Loader>(
-      data::LoaderOptions{.data = config.data,
-                          .seed = config.run.seed,
-                          .batch_samples = config.batch.global_samples,
-                          .quarantine_path = quarantine_path,
-                          .deal = deal_by(session.planner.get(), *session.router),
-                          .part = mesh.data_index(),
-                          .parts = mesh.data_ranks(),
-                          .reader = session.router->reader(),
-                          .readers = session.router->readers(),
-                          .pass = pass_by(*session.router),
-                          .begin_thread = unbind_from_cores},
+      data::LoaderOptions{
+          .data = read_ahead,
+          .seed = config.run.seed,
+          .batch_samples = config.batch.global_samples,
+          .quarantine_path = quarantine_path,
+          .deal = deal_by(session.planner.get(), *session.router, session.flow.get()),
+          .part = mesh.data_index(),
+          .parts = mesh.data_ranks(),
+          .reader = session.router->reader(),
+          .readers = session.router->readers(),
+          .pass = pass_by(*session.router),
+          .begin_thread = unbind_from_cores},
       *session.encoder);
   if (config.run.epochs > 0) {
     session.config.run.steps = steps_of_epochs(config, session.loader->records());

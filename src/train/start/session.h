@@ -16,6 +16,7 @@
 #include "train/balance/sample_router.h"
 #include "train/balance/step_planner.h"
 #include "train/checkpoint/compatibility.h"
+#include "train/flow/flow.h"
 #include "train/optimizer/optimizer.h"
 #include "train/placement/run_lanes.h"
 #include "train/start/ranks.h"
@@ -40,6 +41,7 @@ struct Session {
   std::unique_ptr<data::SampleEncoder> encoder;
   std::shared_ptr<const MeasuredTimes> times;  // of batch.costs; null: FLOPs
   std::unique_ptr<StepPlanner> planner;  // null unless samples are balanced; outlives the loader
+  std::unique_ptr<Flow> flow;            // null without placement `flow`; likewise
   std::unique_ptr<data::Loader> loader;
   std::unique_ptr<data::HeldOut> held_out;
   std::unique_ptr<Optimizer> optimizer;
@@ -64,6 +66,17 @@ struct Session {
                                                         const model::ModelLayout& layouts,
                                                         at::Device device,
                                                         const model::OnProgress& on_progress = {});
+
+/// Fills the parameters of a model that lie here with those that a run begins with, without
+/// adapters that were trained before.
+void set_first_weights(model::Model& model, const config::RunConfig& config,
+                       const model::OnProgress& on_progress = {});
+
+/// The type of parameters and activations. errors: Fault::kInput where the device does not take it
+[[nodiscard]] at::ScalarType dtype_of(const config::ModelSection& model, const at::Device& device);
+
+/// Sets compute threads and determinism of this process.
+void set_compute(const config::RunSection& run, std::int64_t local_world, at::Device device);
 
 /// The number of steps of a run that counts epochs: each is a pass over `records`.
 [[nodiscard]] std::int64_t steps_of_epochs(const config::RunConfig& config, std::int64_t records);

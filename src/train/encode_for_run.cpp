@@ -1,0 +1,259 @@
+#include "train/encode_for_run.h"
+
+#include <algorithm>
+#include <deque>
+#include <future>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <thread>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "config/plan/plan_of_run.h"
+#include "config/run/module_places.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/machine/cores.h"
+#include "core/machine/memory_limits.h"
+#include "core/stopwatch.h"
+#include "data/loader/encode_sample.h"
+#include "memory/progress/pool_directory.h"
+#include "memory/progress/pool_producer.h"
+#include "mesh/device.h"
+#include "train/flow/feature_cache.h"
+#include "train/flow/flow_identity.h"
+#include "train/flow/flow_module.h"
+#include "train/metrics/console.h"
+#include "train/run/stop_request.h"
+#include "train/start/media_kernels.h"
+#include "train/start/ranks.h"
+#include "train/start/session.h"
+
+namespace tributary::train {
+namespace {
+
+using memory::PoolProducer;
+
+/// A flowing module with its tower, whole, in this process.
+struct Tower {
+  FlowModule module;
+  Ranks place;  // of one rank that has the tower, beside one that has the rest; they meet nobody
+  std::unique_ptr<model::Model> model = {};
+  std::string weights = {};  // their digest
+  std::optional<FeatureCache> cache = {};
+};
+
+Tower build_tower(const config::RunConfig& config, const config::ModelConfig& model,
+                  FlowModule module, at::Device device) {
+  config::RunConfig alone = config;
+  alone.parallel = {};
+  alone.model.adapter = {};
+  std::ranges::find(alone.parallel.modules, module.name, &config::ModuleSection::module)
+      ->placement = config::Placement::kSeparate;
+  Tower tower{.module = std::move(module), .place = imagine_rank(alone, model, 1, 2)};
+  const Ranks& place = tower.place;
+  model::ModelLayout layouts = lay_out(alone, place.plan, place.pipeline, place.meshes);
+  layouts.encoders.at(tower.module.name).chain = nullptr;
+  tower.model = model::make_model(model, layouts);
+  for (const auto& unit : tower.model->units())
+    unit->materialize(device, dtype_of(config.model, device), /*trainable=*/false);
+  set_first_weights(*tower.model, config, {});
+  tower.weights = digest_weights(*tower.model, tower.module.name);
+  constexpr std::int64_t kGib = std::int64_t{1} << 30;
+  if (!config.pool.cache.empty())
+    tower.cache.emplace(config.pool.cache, tower.weights, Bytes{config.pool.cache_gib * kGib});
+  return tower;
+}
+
+data::LoaderOptions options_of(const config::RunConfig& run) {
+  data::LoaderOptions options;
+  options.data = run.data;
+  options.seed = run.run.seed;
+  options.batch_samples = run.batch.global_samples;
+  return options;
+}
+
+/// What this process encodes with, whatever run it works for.
+struct Workshop {
+  Workshop(const config::RunConfig& run, at::Device on)
+      : config(run),
+        device(on),
+        model(config::read_model_config(run.model.path)),
+        tokenizer(data::Tokenizer::load(run.model.path + "/tokenizer.json")),
+        encoder(data::make_encoder(run, model, tokenizer, resize_picture, frame_samples)),
+        loader(options_of(run), *encoder) {
+    // A degree that is `auto` is 1 here: only modules count.
+    const config::Plan plan = config::plan_of_run(run, config::count_ranks(run.parallel), model);
+    for (FlowModule& module : flow_modules(plan, model))
+      towers.push_back(build_tower(run, model, std::move(module), device));
+    TRIB_REQUIRE(!towers.empty(), .what = "train: no module of the run has encoders beside it",
+                 .where = "parallel", .expected = "a module with placement flow",
+                 .fix = "set parallel.vision.placement=flow, of the run too");
+  }
+
+  [[nodiscard]] Tower* find(std::uint16_t part) {
+    const auto found =
+        std::ranges::find(towers, part, [](const Tower& each) { return each.module.part; });
+    return found == towers.end() ? nullptr : &*found;
+  }
+  [[nodiscard]] FlowIdentity identity() const {
+    std::map<std::string, std::string> weights;
+    for (const Tower& tower : towers) weights[tower.module.name] = tower.weights;
+    return flow_identity(config, loader, weights);
+  }
+
+  config::RunConfig config;
+  at::Device device;
+  config::ModelConfig model;
+  data::Tokenizer tokenizer;
+  std::unique_ptr<data::SampleEncoder> encoder;
+  data::Loader loader;
+  std::vector<Tower> towers;
+};
+
+/// Waits until a run is there, and checks that it is that of the configuration; false where this
+/// process was asked to stop, or none came.
+bool find_run(const Workshop& shop, const std::string& directory, std::chrono::seconds patience,
+              const StopRequest& stop) {
+  const Stopwatch watch;
+  while (!memory::find_pool(directory).has_value()) {
+    if (stop.asked() || watch.seconds() > static_cast<double>(patience.count())) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  FlowIdentity of_run = read_flow_identity(directory);
+  // Bits depend on the number of compute threads, so this process takes as many as a rank.
+  if (const auto threads = of_run.find(kComputeThreads); threads != of_run.end())
+    at::set_num_threads(std::stoi(threads->second));
+  require_same_identity(of_run, shop.identity());
+  return true;
+}
+
+/// Encodes what one run wants, until it ends.
+class Shift {
+ public:
+  Shift(Workshop& shop, PoolProducer& producer)
+      : shop_(shop),
+        producer_(producer),
+        depth_(static_cast<std::size_t>(shop.config.data.workers)) {}
+
+  PoolProducer::End work(const StopRequest& stop) {
+    while (producer_.end() == PoolProducer::End::kNone && !stop.asked()) {
+      fetch();
+      if (!begun_.empty()) make_first();
+    }
+    for (Begun& each : begun_) producer_.fail(each.task, "this encoder leaves");
+    return producer_.end();
+  }
+
+  [[nodiscard]] double seconds() const { return seconds_; }
+
+ private:
+  struct Begun {
+    PoolProducer::Task task;
+    std::future<data::EncodedSample> sample;  // being read
+  };
+
+  /// Takes tasks, and begins to read their samples.
+  void fetch() {
+    while (begun_.size() < depth_) {
+      const Nanoseconds patience{begun_.empty() ? 200'000'000 : 0};
+      std::optional<PoolProducer::Task> task = producer_.next(patience);
+      if (!task) return;
+      const auto sample = static_cast<std::int64_t>(task->key.sample);
+      begun_.push_back({std::move(*task), std::async(std::launch::async, [this, sample] {
+                          unbind_from_cores();
+                          return shop_.loader.load(sample);
+                        })});
+    }
+  }
+
+  void make_first() {
+    Begun first = std::move(begun_.front());
+    begun_.pop_front();
+    const Stopwatch watch;
+    try {
+      Tower* tower = shop_.find(first.task.key.part);
+      TRIB_REQUIRE(tower != nullptr, .what = "train: run wants features of an unknown module",
+                   .found = str("part ", first.task.key.part));
+      give(first.task, features_of(*tower, first.sample.get()));
+    } catch (const Error& error) {
+      log_warning(
+          str("train: sample ", first.task.key.sample, " is left to the run: ", error.what()));
+      producer_.fail(first.task, error.what());
+    }
+    seconds_ += watch.seconds();
+  }
+
+  at::Tensor features_of(Tower& tower, const data::EncodedSample& sample) {
+    if (tower.cache)
+      if (std::optional<at::Tensor> kept = tower.cache->find(tower.module, sample)) return *kept;
+    at::Tensor features = encode_features(*tower.model, tower.module, sample, shop_.device).cpu();
+    if (tower.cache) tower.cache->keep(tower.module, sample, features);
+    return features;
+  }
+
+  void give(const PoolProducer::Task& task, const at::Tensor& features) {
+    std::size_t room = 0;
+    for (const auto& page : task.pages) room += page.size();
+    TRIB_REQUIRE(features.nbytes() <= room,
+                 .what = "train: features are larger than the record's headers say",
+                 .where = str("sample ", task.key.sample),
+                 .found = str(features.nbytes(), " bytes"), .expected = str("at most ", room));
+    memory::ObjectDescription description{.bytes = features.nbytes(),
+                                          .tokens = static_cast<std::uint32_t>(features.size(0)),
+                                          .dtype = element_type(features.scalar_type()),
+                                          .shape = {static_cast<std::uint32_t>(features.size(0)),
+                                                    static_cast<std::uint32_t>(features.size(1))}};
+    const auto* bytes = static_cast<const std::byte*>(features.const_data_ptr());
+    producer_.finish(task, {bytes, features.nbytes()}, description);
+  }
+
+  Workshop& shop_;
+  PoolProducer& producer_;
+  std::size_t depth_;
+  std::deque<Begun> begun_;
+  double seconds_ = 0;
+};
+
+std::string describe(const memory::PoolProducerCounts& counts, double seconds) {
+  return str(counts.objects, " objects, ",
+             describe_bytes({static_cast<std::int64_t>(counts.bytes)}), ", encoding for ",
+             describe_seconds(seconds), ", ", describe_seconds(counts.blocked_seconds),
+             " without room");
+}
+
+}  // namespace
+
+ExitCode encode_for_run(const config::RunConfig& config, const EncoderOptions& options,
+                        std::ostream& out) {
+  const at::Device device = mesh::open_device(config.run.device, /*local_rank=*/0);
+  set_compute(config.run, /*local_world=*/1, device);
+  const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds),
+                         "the sample under way");
+  Workshop shop(config, device);
+  const std::string directory = pool_directory(config);
+  for (;;) {
+    out << "waiting for the run in " << directory << std::endl;
+    if (!find_run(shop, directory, options.patience, stop)) {
+      if (stop.asked()) return ExitCode::kDone;
+      log_note(str("train: no run came within ", options.patience.count(), " s"));
+      return ExitCode::kPeerLost;
+    }
+    PoolProducer producer(
+        {.directory = directory,
+         .capacity_bytes = static_cast<std::uint64_t>(config.pool.encoder_mib) << 20,
+         .encoders = static_cast<std::uint32_t>(config.data.workers),
+         .bind = config.pool.bind});
+    out << "encoding as process " << producer.counts().process << std::endl;
+    Shift shift(shop, producer);
+    const PoolProducer::End end = shift.work(stop);
+    out << describe(producer.counts(), shift.seconds()) << std::endl;
+    if (end == PoolProducer::End::kFinished || stop.asked()) return ExitCode::kDone;
+    out << producer.end_reason() << std::endl;
+  }
+}
+
+}  // namespace tributary::train

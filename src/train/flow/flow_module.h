@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "config/family/known_modules.h"
+#include "config/plan/plan.h"
+#include "core/sample_shape.h"
+#include "core/units.h"
+#include "data/sample.h"
+#include "memory/wire/structures.h"
+#include "model/model.h"
+
+namespace tributary::train {
+
+/// A frozen encoder whose features come from processes of the verb `encoder`, by way of the pool.
+/// One object holds the features of all items of one sample that it takes.
+struct FlowModule {
+  std::string name;
+  std::uint16_t part = 0;       // of an object's key: the place among the encoders of the model
+  std::vector<Modality> takes;  // in whose order an object holds its items
+};
+
+/// The modules of a plan with placement `flow`, ascending by name.
+[[nodiscard]] std::vector<FlowModule> flow_modules(const config::Plan& plan,
+                                                   const config::ModelConfig& model);
+
+/// The type of features in the pool. errors: Fault::kBug for another than f32 and bf16
+[[nodiscard]] memory::ElementType element_type(at::ScalarType type);
+
+/// The object with the features of a sample. units: `sample` is EncodedSample::id
+[[nodiscard]] memory::Key key_of(const FlowModule& module, std::int64_t sample);
+
+/// The rows of features of each modality of a sample; none where it has no such items.
+[[nodiscard]] std::vector<std::int64_t> feature_rows(const model::Model& model,
+                                                     const FlowModule& module,
+                                                     const SampleShape& shape);
+/// The size of the object of a sample; 0 without items.
+[[nodiscard]] Bytes feature_bytes(const model::Model& model, const FlowModule& module,
+                                  const SampleShape& shape);
+
+/// Encodes the items of one sample in one pass of the whole tower, which this process holds: the
+/// same bits in every process with as many compute threads.
+///
+/// shape: returns [features, feature_width], modality after modality
+[[nodiscard]] at::Tensor encode_features(model::Model& model, const FlowModule& module,
+                                         const data::EncodedSample& sample, at::Device device);
+
+/// The features of a pack, modality after modality, from those of its samples.
+///
+/// shape: of_samples [samples] as encode_features gives them, undefined where a sample has none
+[[nodiscard]] at::Tensor join_features(const model::Model& model, const FlowModule& module,
+                                       std::span<const data::EncodedSample* const> samples,
+                                       std::span<const at::Tensor> of_samples);
+
+}  // namespace tributary::train
