@@ -21,14 +21,17 @@ constexpr std::uint64_t kPageAlignment = 4096;
 constexpr Nanoseconds kTimeToSayBye{200'000'000};
 
 PoolJob job_with(const PoolControllerOptions& options) {
-  TRIB_REQUIRE(options.consumers > 0 && options.window > 0 && options.reserve_pages > 0 &&
-                   options.page_bytes > 0 && options.page_bytes % kPageAlignment == 0,
-               .what = "memory: a pool has no readers, no steps or no pages",
-               .found = str("consumers = ", options.consumers, ", window = ", options.window,
-                            ", reserve_pages = ", options.reserve_pages,
-                            ", page_bytes = ", options.page_bytes),
-               .expected = "numbers above 0, and pages that are multiples of 4 KiB");
+  TRIB_REQUIRE(
+      options.consumers > 0 && options.consumers <= kMostConsumers && options.window > 0 &&
+          options.reserve_pages > 0 && options.page_bytes > 0 &&
+          options.page_bytes % kPageAlignment == 0,
+      .what = "memory: a pool has no readers, no steps or no pages",
+      .found =
+          str("consumers = ", options.consumers, ", window = ", options.window,
+              ", reserve_pages = ", options.reserve_pages, ", page_bytes = ", options.page_bytes),
+      .expected = "numbers above 0, at most 60,000 readers, and pages that are multiples of 4 KiB");
   PoolJob job{.consumers = options.consumers,
+              .first_step = options.first_step,
               .window = options.window,
               .page_bytes = options.page_bytes,
               .reserve_pages = options.reserve_pages,
@@ -236,7 +239,7 @@ class PoolController::Impl {
   ControlLinks links_;
   ControllerCore core_;
   std::atomic<std::uint64_t> low_;
-  std::map<std::uint16_t, std::uint32_t> producers_;  // epochs of those that are in
+  std::map<std::uint16_t, std::uint32_t> producers_;  // epochs of the live ones
   std::uint32_t counted_epoch_ = 0;
   std::optional<std::uint16_t> leaving_;
   std::uint64_t joined_ = 0, left_ = 0, fenced_ = 0;

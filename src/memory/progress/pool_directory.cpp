@@ -48,6 +48,7 @@ Json json_of(const PoolJob& job) {
   return {{"format", kFormat},
           {"job", hex_of(job.id)},
           {"consumers", job.consumers},
+          {"first_step", job.first_step},
           {"window", job.window},
           {"page_bytes", job.page_bytes},
           {"reserve_pages", job.reserve_pages},
@@ -68,6 +69,7 @@ PoolJob job_of(const Json& json) {
   };
   PoolJob job{.id = id_of(json.at("job").get<std::string>()),
               .consumers = json.at("consumers").get<std::uint32_t>(),
+              .first_step = json.at("first_step").get<std::uint64_t>(),
               .window = json.at("window").get<std::uint64_t>(),
               .page_bytes = json.at("page_bytes").get<std::uint64_t>(),
               .reserve_pages = json.at("reserve_pages").get<std::uint64_t>(),
@@ -78,6 +80,9 @@ PoolJob job_of(const Json& json) {
                          .collect_failures = time("collect_failures")},
               .endpoint = json.at("endpoint").get<std::string>(),
               .unix_socket = json.at("unix_socket").get<std::string>()};
+  TRIB_REQUIRE(job.page_bytes > 0 && job.consumers > 0 && job.consumers <= kMostConsumers,
+               .what = "memory: a pool's file has a number out of range",
+               .found = str("page_bytes = ", job.page_bytes, ", consumers = ", job.consumers));
   return job;
 }
 

@@ -15,14 +15,15 @@ namespace tributary::memory {
 // Numbers of processes in a pool: the controller, the consumers by their index, and producers,
 // which draw one of the rest.
 inline constexpr std::uint16_t kControllerProcess = 0, kFirstConsumer = 1;
-inline constexpr std::uint32_t kMostProducers = 255;
-// Of the controller and the consumers: a job has one of each, and the next job has another id.
+inline constexpr std::uint32_t kMostProducers = 255, kMostConsumers = 60'000;
+// The controller and the consumers are the only ones of their job; the next job has another id.
 inline constexpr std::uint32_t kFirstIncarnation = 1, kFirstEpoch = 1;
 
 /// What the members of a job must have in common, and where they find its controller.
 struct PoolJob {
   std::array<std::uint8_t, 16> id{};  // drawn by the controller; no secret
   std::uint32_t consumers = 1;
+  std::uint64_t first_step = 0;     // the first one that is planned
   std::uint64_t window = 2;         // steps that may be made at a time
   std::uint64_t page_bytes = 0;     // of every producer's segment
   std::uint64_t reserve_pages = 0;  // of the largest object

@@ -35,15 +35,18 @@ std::uint16_t draw_process(const PoolJob& job) {
 /// Later processes have higher ones, so that a number may be used again.
 std::uint32_t incarnation_now() { return static_cast<std::uint32_t>(std::time(nullptr)); }
 
-std::uint32_t pages_in(const PoolProducerOptions& options, const PoolJob& job) {
+/// Why this producer is none for the job; empty when it is.
+std::optional<Refusal> find_fault(const PoolProducerOptions& options, const PoolJob& job) {
   const std::uint64_t pages = options.capacity_bytes / job.page_bytes;
-  TRIB_REQUIRE(pages > job.reserve_pages && pages <= UINT32_MAX,
-               .what = "memory: a producer has too little room for objects",
-               .found = str(options.capacity_bytes, " B"),
-               .expected = str("above ", job.reserve_pages, " pages of ", job.page_bytes,
-                               " B, one largest object"),
-               .fix = "give it more memory");
-  return static_cast<std::uint32_t>(pages);
+  if (pages <= job.reserve_pages || pages > UINT32_MAX)
+    return Refusal{"capacity",
+                   str("memory: ", options.capacity_bytes, " B do not hold more than ",
+                       job.reserve_pages, " pages of ", job.page_bytes, " B, one largest object")};
+  if (options.process &&
+      (*options.process < job.first_producer() || *options.process >= job.world()))
+    return Refusal{"process", str("memory: producers have the numbers ", job.first_producer(),
+                                  " to ", job.world() - 1, ", and this is ", *options.process)};
+  return std::nullopt;
 }
 
 /// What a producer is in one job.
@@ -163,9 +166,10 @@ class PoolProducer::Impl {
  private:
   /// On the caller's thread, which makes the turns meanwhile.
   Result<bool> join(const FoundPool& found, const PoolProducerOptions& options) {
-    const SegmentLayout layout{
-        .bytes = std::uint64_t{pages_in(options, found.job)} * found.job.page_bytes,
-        .page_bytes = static_cast<std::uint32_t>(found.job.page_bytes)};
+    if (auto fault = find_fault(options, found.job)) return *std::move(fault);
+    const std::uint64_t page = found.job.page_bytes;
+    const SegmentLayout layout{.bytes = options.capacity_bytes / page * page,
+                               .page_bytes = static_cast<std::uint32_t>(page)};
     member_.reset();
     if (!segment_ || segment_->layout().bytes != layout.bytes ||
         segment_->layout().page_bytes != layout.page_bytes)
@@ -173,9 +177,6 @@ class PoolProducer::Impl {
     has_ended_ = false;
     end_ = End::kNone;
     const std::uint16_t process = options.process.value_or(draw_process(found.job));
-    TRIB_REQUIRE(process >= found.job.first_producer() && process < found.job.world(),
-                 .what = "memory: the pool has no such producer", .found = str("process ", process),
-                 .expected = str(found.job.first_producer(), " to ", found.job.world() - 1));
     const std::uint32_t incarnation = incarnation_now();
     member_ = std::make_unique<OwningMember>(found, options, *segment_, process, incarnation);
     const SegmentRow row{.tier = Tier::kDram,
@@ -184,7 +185,7 @@ class PoolProducer::Impl {
                          .page_bytes = layout.page_bytes,
                          .incarnation = incarnation,
                          .host_id = read_host_id(),
-                         .keys = listen(options, str("p", process))};
+                         .keys = listen(options, found.job, str("p", process))};
     const TimePoint deadline = steady_now() + kTimeToBeLetIn;
     if (const auto begun = member_->control.connect(found.job, deadline); !begun) return begun;
     member_->control.send(kControllerProcess, JoinMessage{.rows = {row}});
@@ -197,8 +198,9 @@ class PoolProducer::Impl {
   }
 
   [[nodiscard]] std::vector<TransportKey> listen(const PoolProducerOptions& options,
-                                                 const std::string& name) {
-    TcpListener listener = listen_on({.host = options.bind, .port = 0}, options.allow_public);
+                                                 const PoolJob& job, const std::string& name) {
+    const std::string host = options.bind.empty() ? local_host_towards(job.endpoint) : options.bind;
+    TcpListener listener = listen_on({.host = host, .port = 0}, options.allow_public);
     std::vector<TransportKey> keys{tcp_key(listener.endpoint)};
     member_->tcp.listen(std::move(listener));
     if (!options.shares_memory) return keys;
@@ -302,7 +304,7 @@ class PoolProducer::Impl {
                .found = str(description.shape.size(), " dims, ", bytes, " B"));
   }
 
-  // Of the progress thread alone, but for the time before it starts.
+  // The progress thread alone uses these, once it has started.
   std::optional<SealedSegment> segment_;
   std::unique_ptr<OwningMember> member_;
   bool has_ended_ = false, is_blocked_ = false;

@@ -18,7 +18,8 @@ struct PoolProducerOptions {
   std::uint64_t capacity_bytes = 0;   // of the segment; rounded down to whole pages of the job
   std::uint32_t encoders = 1;         // tasks that are under way at a time
   std::uint32_t encode_attempts = 3;  // before an object counts as one that cannot be made
-  std::string bind = "127.0.0.1";     // the interface that readers of other hosts reach
+  std::string bind = {};              // the interface to listen at; empty: the one that leads to
+                                      // the controller
   bool allow_public = false;          // whether it may be one of the public network
   bool shares_memory = true;          // with readers of this host; otherwise all read over TCP
   std::optional<std::uint16_t> process = {};  // its number in the pool; empty: drawn
@@ -40,8 +41,9 @@ class PoolProducer {
  public:
   /// Waits for a controller that lets it in, for `patience` at most.
   ///
-  /// errors: Fault::kResource when none does; Fault::kInput when the capacity is below the largest
-  ///         object's pages, and those of listen_on()
+  /// errors: Fault::kResource when none does, with the reason: none is there, the capacity is too
+  ///         small, or the number of the process is taken or none of a producer; those of
+  ///         listen_on()
   explicit PoolProducer(const PoolProducerOptions& options);
   /// Leaves the pool; its objects are made again by others. No task is under way.
   ~PoolProducer();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -68,7 +69,8 @@ class PoolReader::Impl {
     std::unique_lock lock(mutex_);
     const Stopwatch waited;
     changed_.wait_for(lock, std::chrono::nanoseconds(std::min(patience, kLongestWait).count), [&] {
-      return arrived_.contains(key) || counts_.producers == 0 || !counts_.stopped.empty();
+      return arrived_.contains(key) || given_up_.contains(key) || counts_.producers == 0 ||
+             !counts_.stopped.empty();
     });
     counts_.waited_seconds += waited.seconds();
     const auto found = arrived_.find(key);
@@ -88,6 +90,7 @@ class PoolReader::Impl {
     thread_.post([this, step] {
       give(StepFinished{step});
       const std::lock_guard lock(mutex_);
+      std::erase_if(given_up_, [this](const Key& key) { return !member_->core.wants(key); });
       std::erase_if(arrived_,
                     [this](const auto& entry) { return !member_->core.has_gathered(entry.first); });
     });
@@ -112,10 +115,13 @@ class PoolReader::Impl {
 
   /// On the caller's thread, which makes the turns meanwhile.
   Result<bool> join(const FoundPool& found, const PoolReaderOptions& options) {
-    TRIB_REQUIRE(options.consumer < found.job.consumers,
-                 .what = "memory: the pool has no such reader", .where = options.directory,
-                 .found = str("reader ", options.consumer),
-                 .expected = str("below ", found.job.consumers));
+    // What is found may be what a killed controller left: the next one may fit.
+    if (options.consumer >= found.job.consumers)
+      return Refusal{"consumer", str("memory: the pool has ", found.job.consumers,
+                                     " readers, and this is number ", options.consumer)};
+    if (options.first_step != found.job.first_step)
+      return Refusal{"step", str("memory: the pool begins at step ", found.job.first_step,
+                                 ", and its reader at step ", options.first_step)};
     member_ = std::make_unique<ReadingMember>(found, options);
     has_stopped_ = false;
     counts_.stopped.clear();
@@ -156,7 +162,7 @@ class PoolReader::Impl {
     const Get& get = node.mapped();
     const std::lock_guard lock(mutex_);
     if (done.status != Status::kOk) ++counts_.failed_gets;
-    // Of a step that is finished meanwhile nothing is kept.
+    // A step that is finished meanwhile needs nothing.
     if (done.status != Status::kOk || !member_->core.has_gathered(get.fields.key)) return;
     arrived_.try_emplace(get.fields.key,
                          PoolObject{.fields = get.fields, .bytes = std::move(node.mapped().into)});
@@ -167,9 +173,21 @@ class PoolReader::Impl {
     if (has_stopped_) return;
     const std::vector<Action> actions = member_->core.step(event, steady_now());
     const auto* message = std::get_if<MessageReceived>(&event);
-    if (message != nullptr && std::holds_alternative<EpochMessage>(message->message)) take_table();
+    if (message != nullptr) take_outlook(message->message);
     for (const Action& action : actions)
       std::visit([this](const auto& one) { perform(one); }, action);
+  }
+
+  /// Takes what a message says about the objects that may still come.
+  void take_outlook(const Message& message) {
+    if (std::holds_alternative<EpochMessage>(message)) take_table();
+    const std::lock_guard lock(mutex_);
+    if (const auto* publish = std::get_if<PublishMessage>(&message))
+      given_up_.erase(publish->handle.fields.key);
+    const auto* retract = std::get_if<RetractMessage>(&message);
+    if (retract == nullptr || !member_->core.wants(retract->key)) return;
+    given_up_.insert(retract->key);
+    changed_.notify_all();
   }
 
   void take_table() {
@@ -202,7 +220,7 @@ class PoolReader::Impl {
     changed_.notify_all();
   }
 
-  // Of the progress thread alone, but for the time before it starts.
+  // The progress thread alone uses these, once it has started.
   std::map<std::uint64_t, Get> gets_;  // outlives the engines, which write into it
   std::unique_ptr<ReadingMember> member_;
   bool is_heard_ = false, has_stopped_ = false;
@@ -211,6 +229,7 @@ class PoolReader::Impl {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::map<Key, std::optional<PoolObject>> arrived_;  // of unfinished steps; null: taken
+  std::set<Key> given_up_;                            // no producer has room for them
   PoolReaderCounts counts_;
 
   ProgressThread thread_;  // last: it ends before what it uses

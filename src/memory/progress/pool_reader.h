@@ -48,8 +48,8 @@ class PoolReader {
  public:
   /// Waits for the controller, for `patience` at most.
   ///
-  /// errors: Fault::kInput when the directory holds no such job, or no such consumer is in it;
-  ///         Fault::kResource when no controller lets this process in
+  /// errors: Fault::kResource when no controller lets this process in, with the reason: none is
+  ///         there, it has no such reader, or it begins at another step
   explicit PoolReader(const PoolReaderOptions& options);
   /// Leaves the pool: steps do not wait for this reader any more.
   ~PoolReader();
@@ -57,12 +57,12 @@ class PoolReader {
   PoolReader& operator=(const PoolReader&) = delete;
 
   /// Waits for an object of an unfinished planned step and hands it over, once. Null, and then the
-  /// caller makes it: at once when no producer is in the pool, when producers could not make it,
-  /// when it was taken before, or when the pool has stopped; otherwise after `patience`. One thread
-  /// calls at a time.
+  /// caller makes it: at once when no producer is in the pool, when none has room for it or could
+  /// make it, when it was taken before, or when the pool has stopped; otherwise after `patience`.
+  /// One thread calls at a time.
   [[nodiscard]] std::optional<PoolObject> take(const Key& key, Nanoseconds patience);
-  /// The step is done here, whatever was taken of it. What was not is dropped; its GETs under way
-  /// end without effect.
+  /// The step is done here, whatever was taken of it; steps end in order. What was not is dropped;
+  /// its GETs under way end without effect.
   void finish_step(std::uint64_t step);
   [[nodiscard]] PoolReaderCounts counts() const;
 

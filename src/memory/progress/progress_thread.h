@@ -21,7 +21,7 @@ namespace tributary::memory {
 class ProgressThread {
  public:
   /// How often a turn comes when nothing happens: deadlines and heartbeats need it.
-  static constexpr Nanoseconds kTick{5'000'000};
+  static constexpr Nanoseconds kTick{10'000'000};
 
   /// `turn` polls once and returns whether there was anything to do. An exception out of it or of a
   /// command goes to `fail`, and the thread goes on.

@@ -149,6 +149,12 @@ void ControllerCore::assign_open_steps(TimePoint now) {
           now, actions_);
       grant(owner, pages, now);
     }
+    if (owners.empty()) continue;  // readers see it in their tables
+    for (const auto& [key, readers] : book_.give_up(step)) {
+      const RetractMessage given_up{.key = key, .generation = ++sequences_};
+      for (const std::uint16_t reader : readers)
+        if (membership_.find(reader)->is_in()) outbox_.post(reader, given_up, now, actions_);
+    }
   }
 }
 

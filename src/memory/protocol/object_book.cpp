@@ -1,6 +1,7 @@
 #include "memory/protocol/object_book.h"
 
 #include <tuple>
+#include <utility>
 
 #include "core/error.h"
 
@@ -47,10 +48,23 @@ std::map<std::uint16_t, std::uint64_t> ObjectBook::assign(std::uint64_t step,
     if (record.owner) continue;
     record.owner = choose(step, record.pages, owners);
     if (!record.owner) continue;
+    record.is_given_up = false;
     planned_[{*record.owner, step}] += record.pages;
     assigned[*record.owner] += record.pages;
   }
   return assigned;
+}
+
+std::vector<std::pair<Key, std::vector<std::uint16_t>>> ObjectBook::give_up(std::uint64_t step) {
+  std::vector<std::pair<Key, std::vector<std::uint16_t>>> objects;
+  const auto keys = keys_.find(step);
+  if (keys == keys_.end()) return objects;
+  for (const Key& key : keys->second) {
+    ObjectRecord& record = records_.at(key);
+    if (!record.owner && !std::exchange(record.is_given_up, true))
+      objects.emplace_back(key, record.readers);
+  }
+  return objects;
 }
 
 std::vector<AssignedObject> ObjectBook::objects_of(std::uint64_t step, std::uint16_t owner) const {

@@ -26,6 +26,7 @@ struct ObjectRecord {
   std::optional<ObjectHandle> handle = {};  // while it is sealed
   std::uint64_t newest_generation = 0;      // of the owner, published or retracted
   std::uint64_t sequence = 0;               // of the last PUBLISH to readers
+  bool is_given_up = false;                 // readers know that no producer has room for it
 };
 
 /// The controller's account of the objects of uncommitted steps. Who makes an object is no part of
@@ -41,6 +42,8 @@ class ObjectBook {
   /// has room, an owner takes one object into it; where nothing has, objects stay without an owner.
   std::map<std::uint16_t, std::uint64_t> assign(std::uint64_t step,
                                                 std::span<const OwnerSpace> owners);
+  /// The objects of a step that have no owner, and whose readers do not know; now they do.
+  std::vector<std::pair<Key, std::vector<std::uint16_t>>> give_up(std::uint64_t step);
   [[nodiscard]] std::vector<AssignedObject> objects_of(std::uint64_t step,
                                                        std::uint16_t owner) const;
   /// The owner is lost: its objects have none, and are nowhere.

@@ -36,6 +36,7 @@ void ReaderCore::take(const MessageReceived& event, TimePoint now) {
   if (event.from.role != Role::kController) return;
   if (const auto* plan = std::get_if<PlanMessage>(&event.message)) take(event, *plan);
   if (const auto* publish = std::get_if<PublishMessage>(&event.message)) take(event, *publish);
+  if (std::holds_alternative<RetractMessage>(event.message)) acknowledge(event, actions_);
 }
 
 void ReaderCore::take(const EpochMessage& message) {

@@ -31,6 +31,8 @@ class ReaderCore {
   [[nodiscard]] const Member& member() const { return member_; }
   /// Steps that are finished: the number of the current one.
   [[nodiscard]] std::uint64_t current_step() const { return current_; }
+  /// Whether an object is of an unfinished step that is planned.
+  [[nodiscard]] bool wants(const Key& key) const { return wanted_.contains(key); }
   /// Whether an object of an unfinished step is here; one without bytes cannot be made.
   [[nodiscard]] bool has_gathered(const Key& key) const {
     const auto found = wanted_.find(key);

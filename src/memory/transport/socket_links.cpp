@@ -32,8 +32,8 @@ bool may_send(Role role, FrameType type) {
     case FrameType::kCredit:
       return role == Role::kController;
     case FrameType::kPublish:
-      return role != Role::kConsumer;
     case FrameType::kRetract:
+      return role != Role::kConsumer;
     case FrameType::kJoin:
       return role == Role::kProducer;
     case FrameType::kResolve:

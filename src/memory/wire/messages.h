@@ -59,7 +59,9 @@ struct PublishMessage {
   friend bool operator==(const PublishMessage&, const PublishMessage&) = default;
 };
 
-/// Producer to controller: the object is gone and must be made again.
+/// Producer to controller: the object is gone and must be made again. Controller to consumer: no
+/// producer has room for the object, so that it does not come unless it is published after all;
+/// `generation` only numbers the messages.
 struct RetractMessage {
   Key key = {};
   std::uint64_t generation = 0;

@@ -193,6 +193,21 @@ TEST(Pool, HandsAnObjectOverOnce) {
   EXPECT_FALSE(pool.readers[0]->take(key, kLong));
 }
 
+TEST(Pool, SaysAtOnceThatNobodyHasRoomForAnObject) {
+  Pool pool;
+  PoolProducerOptions options = producer_options(pool.directory.path());
+  options.capacity_bytes = (kLargest + 1) * kPoolPage;
+  const Encoder small(options);
+  ASSERT_TRUE(pool.know_producers(1));
+  pool.plan_until(1);
+  ASSERT_TRUE(until([&] { return pool.controller->counts().unassigned > 0; }));
+  const std::uint64_t unassigned = pool.controller->counts().unassigned;
+  EXPECT_EQ(pool.take_step(0, 0), 4 - unassigned);
+  const Encoder large(producer_options(pool.directory.path()));
+  ASSERT_TRUE(pool.know_producers(2));
+  EXPECT_EQ(pool.run_step(1), 4);
+}
+
 TEST(Pool, CountsBlockedTimeOfAProducerWithoutRoom) {
   Pool pool;
   PoolProducerOptions options = producer_options(pool.directory.path());
@@ -201,7 +216,7 @@ TEST(Pool, CountsBlockedTimeOfAProducerWithoutRoom) {
   ASSERT_TRUE(pool.know_producers(1));
   pool.plan_until(2);
   ASSERT_TRUE(until([&] { return encoder.producer().counts().blocked_seconds > 0.05; }));
-  for (std::uint64_t step = 0; step < 5; ++step) pool.run_step(step, milliseconds(200));
+  for (std::uint64_t step = 0; step < 5; ++step) pool.run_step(step);
   EXPECT_TRUE(until([&] { return pool.controller->low() == 5; }));
 }
 
@@ -278,7 +293,12 @@ TEST(Pool, SaysWhatAProducerOrReaderLacks) {
   options.directory = pool.directory.path();
   options.capacity_bytes = kLargest * kPoolPage;
   EXPECT_THROW(PoolProducer{options}, Error);
-  EXPECT_THROW(PoolReader({.directory = pool.directory.path(), .consumer = 1}), Error);
+  EXPECT_THROW(
+      PoolReader({.directory = options.directory, .consumer = 1, .patience = options.patience}),
+      Error);
+  EXPECT_THROW(
+      PoolReader({.directory = options.directory, .first_step = 1, .patience = options.patience}),
+      Error);
 }
 
 TEST(Pool, RefusesAStrangerAndCountsIt) {

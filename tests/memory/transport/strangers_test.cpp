@@ -242,6 +242,12 @@ TEST(TcpSocket, ListensOnOnePrivateInterfaceAlone) {
               testing::ThrowsMessage<Error>(HasSubstr("found: \"localhost\"")));
 }
 
+TEST(TcpSocket, NamesTheInterfaceThatLeadsToAnEndpoint) {
+  EXPECT_EQ(local_host_towards("127.0.0.1:9"), "127.0.0.1");
+  EXPECT_EQ(local_host_towards("127.0.0.9:9"), "127.0.0.1");
+  EXPECT_EQ(local_host_towards("no endpoint"), "127.0.0.1");
+}
+
 TEST(TcpSocket, ReadsEndpointsAsItWritesThem) {
   for (const char* text : {"10.0.0.7:51122", "[fd00::7]:1"})
     EXPECT_EQ(text_of(parse_endpoint(text).value()), text);

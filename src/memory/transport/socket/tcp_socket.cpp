@@ -112,6 +112,23 @@ Result<Endpoint> parse_endpoint(const std::string& text) {
   return endpoint;
 }
 
+std::string local_host_towards(const std::string& endpoint) {
+  const Result<Endpoint> parsed = parse_endpoint(endpoint);
+  std::optional<SystemAddress> address = parsed ? resolve(parsed.value()) : std::nullopt;
+  std::string host = "127.0.0.1";
+  if (!address) return host;
+  // A datagram socket connects without sending anything.
+  const Descriptor probe(socket(address->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  auto* generic = reinterpret_cast<sockaddr*>(&address->storage);
+  std::array<char, NI_MAXHOST> text{};
+  if (probe && ::connect(probe.get(), generic, address->size) == 0 &&
+      getsockname(probe.get(), generic, &address->size) == 0 &&
+      getnameinfo(generic, address->size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
+          0)
+    host = text.data();
+  return host;
+}
+
 TcpListener listen_on(const Endpoint& endpoint, bool allow_public) {
   std::optional<SystemAddress> address = resolve(endpoint);
   TRIB_REQUIRE(address, .what = "memory: pool cannot listen at what is no address",

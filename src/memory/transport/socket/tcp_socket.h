@@ -19,6 +19,10 @@ struct Endpoint {
 /// errors: Refusal (`endpoint`)
 [[nodiscard]] Result<Endpoint> parse_endpoint(const std::string& text);
 
+/// The address of this machine from which an endpoint is reached; that of the loopback interface
+/// when there is no way to it.
+[[nodiscard]] std::string local_host_towards(const std::string& endpoint);
+
 struct TcpListener {
   Descriptor socket;
   Endpoint endpoint;
