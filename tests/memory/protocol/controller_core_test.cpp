@@ -1,5 +1,6 @@
 #include "memory/protocol/controller_core.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/memory/protocol/small_job.h"
@@ -175,6 +176,63 @@ TEST_F(ControllerCoreTest, EndsTheJobWithALostConsumer) {
   const auto stop = all_of<StopProcess>(give(Tick{}));
   ASSERT_EQ(stop.size(), 1);
   EXPECT_EQ(stop[0].code, ExitCode::kPeerLost);
+}
+
+TEST_F(ControllerCoreTest, WaitsForNoConsumerThatHasLeft) {
+  plan(0);
+  plan(1);
+  beat(kConsumer, 1);
+  EXPECT_EQ(all_of<CommitStep>(give(from(kConsumer2, ByeMessage{}))).size(), 1);
+  EXPECT_EQ(controller.low(), 1);
+  give(MemberLost{kConsumer2});
+  now = at_ms(1'000);
+  EXPECT_TRUE(all_of<StopProcess>(give(Tick{})).empty());
+  EXPECT_EQ(sent<PlanMessage>(plan(2)).size(), 1);
+  EXPECT_EQ(all_of<CommitStep>(give(from(kConsumer, ByeMessage{}))).size(), 2);
+  EXPECT_EQ(all_of<CommitStep>(plan(3)).size(), 1);
+}
+
+TEST_F(ControllerCoreTest, WaitsForConsumersThatHaveNotComeYet) {
+  now = at_ms(4'000);
+  for (const std::uint16_t process : {kProducer, kOther, kConsumer}) beat(process);
+  now = at_ms(8'000);
+  for (const std::uint16_t process : {kProducer, kOther}) beat(process);
+  give(Tick{});
+  now = at_ms(9'100);
+  for (const std::uint16_t process : {kProducer, kOther}) beat(process);
+  give(Tick{});  // one consumer is silent, and the other has never been heard
+  now = at_ms(9'400);
+  const auto stop = all_of<StopProcess>(give(Tick{}));
+  ASSERT_EQ(stop.size(), 1);
+  EXPECT_THAT(stop[0].reason, testing::HasSubstr(str("consumer ", kConsumer, " is lost")));
+}
+
+TEST_F(ControllerCoreTest, RefusesAJoinWithMemoryOfAnotherIncarnation) {
+  PeerIdentity newcomer = peer(7, 0);
+  newcomer.role = Role::kProducer;
+  SegmentRow row = row_of(7);
+  row.incarnation = 2;
+  EXPECT_EQ(all_of<ClosePeer>(give(MessageReceived{newcomer, JoinMessage{.rows = {row}}})).size(),
+            1);
+  row.incarnation = newcomer.incarnation;
+  EXPECT_TRUE(
+      all_of<ClosePeer>(give(MessageReceived{newcomer, JoinMessage{.rows = {row}}})).empty());
+  EXPECT_EQ(controller.membership().find(7)->identity.epoch, 2);
+}
+
+TEST_F(ControllerCoreTest, TellsReadersOfObjectsThatNobodyHasRoomFor) {
+  StepPlanned step{.plan = {.step = 0, .microbatches = {{.dp_rank = 1, .keys = {{.sample = 0}}}}},
+                   .objects = {{.key = {.sample = 0}, .pages = kPages + 1}}};
+  give(step);
+  const auto given_up = sent<RetractMessage>(give(PlanLogged{0}));
+  ASSERT_EQ(given_up.size(), 1);
+  EXPECT_EQ(given_up[0].first, kConsumer2);
+  EXPECT_TRUE(sent<RetractMessage>(give(MemberLost{kOther})).empty());  // once
+  PeerIdentity large = peer(7, 0);
+  large.role = Role::kProducer;
+  SegmentRow row = row_of(7);
+  row.length *= 2;
+  EXPECT_EQ(sent<AssignMessage>(give(MemberJoined{large, {row}})).size(), 1);
 }
 
 TEST_F(ControllerCoreTest, SurvivesAReportOfALostProducer) {

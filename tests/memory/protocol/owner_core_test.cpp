@@ -280,6 +280,18 @@ TEST_F(OwnerCoreTest, PublishesASampleThatCannotBeEncodedWithoutBytes) {
   EXPECT_EQ(owner.objects().arena().used_pages(), 0);
 }
 
+TEST_F(OwnerCoreTest, IsBlockedWhileCreditsAreMissing) {
+  EXPECT_FALSE(owner.is_blocked());
+  give(from(kController,
+            AssignMessage{.version = 1, .objects = {{.key = {.sample = 4}, .pages = 1}}}));
+  EXPECT_TRUE(owner.is_blocked());
+  const auto encode = all_of<Encode>(give(from(kController, Credit{1, 1, 1})));
+  ASSERT_EQ(encode.size(), 1);
+  EXPECT_FALSE(owner.is_blocked());
+  give(Encoded{.slot = encode[0].slot, .description = {.bytes = 1}});
+  EXPECT_FALSE(owner.is_blocked());
+}
+
 TEST_F(OwnerCoreTest, RevokesTheNewestObjectsForAnOlderOne) {
   make(0, {1});
   make(1, {2, 3, 4, 5, 6});

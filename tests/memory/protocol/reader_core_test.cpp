@@ -157,5 +157,47 @@ TEST_F(ReaderCoreTest, TellsItsFinishedStepsAndForgetsTheirObjects) {
   EXPECT_TRUE(sent<Heartbeat>(give(StepFinished{0})).empty());  // once
 }
 
+TEST_F(ReaderCoreTest, FinishesAStepWhoseObjectsDidNotCome) {
+  plan(0);
+  plan(1);
+  const auto late = all_of<StartGet>(publish(1)).at(0);
+  bring(11);
+  EXPECT_EQ(sent<Heartbeat>(give(StepFinished{0})).at(0).second.step, 1);
+  EXPECT_FALSE(reader.wants({.sample = 1}));
+  EXPECT_TRUE(give(GetDone{late.request, Status::kOk}).empty());
+  EXPECT_FALSE(reader.has_gathered({.sample = 1}));
+  const auto delivered = all_of<DeliverMicrobatch>(bring(12));
+  ASSERT_EQ(delivered.size(), 1);
+  EXPECT_EQ(delivered[0].step, 1);
+  give(StepFinished{1});
+  give(StepFinished{2});  // its plan has not come yet
+  EXPECT_EQ(sent<AckMessage>(plan(2)).size(), 1);
+  EXPECT_FALSE(reader.wants({.sample = 21}));
+  EXPECT_EQ(reader.current_step(), 3);
+}
+
+TEST_F(ReaderCoreTest, BlamesNoLaterHandleForTheFailureOfAnOlderOne) {
+  plan(0);
+  auto get = all_of<StartGet>(publish(1, 5)).at(0);
+  publish(1, 6, 2);
+  give(GetDone{get.request, Status::kPeerLost});
+  for (int failures = 1; failures <= 3; ++failures) {
+    now += at_ms(20);
+    get = all_of<StartGet>(give(Tick{})).at(0);
+    EXPECT_EQ(get.handle.fields.generation, 2);
+    const auto fail = sent<FailMessage>(give(GetDone{get.request, Status::kPeerLost}));
+    EXPECT_EQ(fail.size(), failures == 3 ? 1 : 0);
+  }
+}
+
+TEST_F(ReaderCoreTest, AcknowledgesThatNobodyMakesAnObject) {
+  plan(0);
+  EXPECT_EQ(sent<AckMessage>(
+                give(from(kController, RetractMessage{.key = {.sample = 1}, .generation = 4})))
+                .size(),
+            1);
+  EXPECT_EQ(all_of<StartGet>(publish(1, 5)).size(), 1);  // somebody does after all
+}
+
 }  // namespace
 }  // namespace tributary::memory
