@@ -40,6 +40,7 @@ struct SocketLinks::Connection {
   ServedPeer served;
   std::vector<OutgoingFrame> held = {};  // until the link is open
   bool drains = false;                   // closes when all gets have ended
+  bool cannot_send = false;              // the peer has closed; what it sent before is still read
   std::optional<Refusal> refused = {};   // why it closes
   std::uint32_t watched = 0;             // events that epoll reports
 

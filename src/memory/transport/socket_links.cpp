@@ -122,6 +122,7 @@ void SocketLinks::watch(Connection& at) {
 }
 
 Status SocketLinks::queue(Connection& at, OutgoingFrame frame) {
+  if (at.cannot_send) return Status::kPeerLost;
   if (at.is_full()) return Status::kBusy;
   if (at.stage != Stage::kOpen) {
     at.held.push_back(std::move(frame));
@@ -129,13 +130,20 @@ Status SocketLinks::queue(Connection& at, OutgoingFrame frame) {
   }
   at.socket.queue(std::move(frame));
   flush(at);
-  return at.stage == Stage::kEnded ? Status::kPeerLost : Status::kOk;
+  return at.stage == Stage::kEnded || at.cannot_send ? Status::kPeerLost : Status::kOk;
 }
 
 void SocketLinks::flush(Connection& at) {
   std::vector<std::uint64_t> ended;
   const bool works = at.socket.flush(ended);
   at.served.end_grants(ended);
+  if (!works && at.stage == Stage::kOpen) {  // a BYE may have come, which read() finds
+    at.cannot_send = true;
+    ended.clear();
+    at.socket.drop_unsent(ended);
+    at.served.end_grants(ended);
+    return watch(at);
+  }
   if (!works) return end(at, Status::kPeerLost, at.socket.error());
   if (at.stage == Stage::kClosing && !at.socket.has_unsent())
     return at.refused ? end(at, Status::kBackend, at.refused->reason)
