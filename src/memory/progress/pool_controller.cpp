@@ -148,6 +148,8 @@ class PoolController::Impl {
     if (finished_) return;
     const auto* message = std::get_if<MessageReceived>(&event);
     if (message != nullptr && !may_join(*message)) return;
+    const auto* fail = message == nullptr ? nullptr : std::get_if<FailMessage>(&message->message);
+    if (fail != nullptr) log_warning(fail->text);
     const bool says_bye =
         message != nullptr && std::holds_alternative<ByeMessage>(message->message);
     if (!says_bye || message->from.role == Role::kConsumer) return give(event);
@@ -208,9 +210,18 @@ class PoolController::Impl {
     for (const auto& [process, member] : core_.membership().members())
       if (member.is_in() && member.identity.role == Role::kProducer)
         now[process] = member.identity.epoch;
-    for (const auto& [process, epoch] : producers_)
-      if (!now.contains(process)) ++(leaving_ == process ? left_ : fenced_);
-    for (const auto& [process, epoch] : now) joined_ += producers_.contains(process) ? 0U : 1U;
+    for (const auto& [process, epoch] : producers_) {
+      if (now.contains(process)) continue;
+      const bool leaves = leaving_ == process;
+      ++(leaves ? left_ : fenced_);
+      log_note(
+          str("memory: producer ", process, leaves ? " has left" : " is lost to", " the pool"));
+    }
+    for (const auto& [process, epoch] : now) {
+      if (producers_.contains(process)) continue;
+      ++joined_;
+      log_note(str("memory: producer ", process, " has joined the pool"));
+    }
     producers_ = std::move(now);
   }
 

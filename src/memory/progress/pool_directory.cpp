@@ -13,9 +13,9 @@
 #include "core/file/file_system.h"
 #include "core/handle.h"
 #include "core/json.h"
-#include "core/stopwatch.h"
 #include "core/text.h"
 #include "memory/address/host_id.h"
+#include "memory/progress/progress_thread.h"
 #include "memory/transport/socket/unix_socket.h"
 
 namespace tributary::memory {
@@ -23,6 +23,8 @@ namespace {
 
 constexpr const char* kFormat = "tributary pool 1";
 constexpr Nanoseconds kBetweenAttempts{20'000'000};
+constexpr Nanoseconds kShortestAttempt{100'000'000}, kLongestAttempt{2'000'000'000};
+constexpr Nanoseconds kLongestPatience{86'400'000'000'000};
 constexpr std::uint64_t kMostFileBytes = 64 << 10;
 
 std::string controller_file(const std::string& directory) {
@@ -147,16 +149,19 @@ Result<FoundPool> find_pool(const std::string& directory) {
 }
 
 void join_pool(const std::string& directory, Nanoseconds patience,
-               const std::function<Result<bool>(const FoundPool&)>& attempt) {
-  const Stopwatch waited;
+               const std::function<Result<bool>(const FoundPool&, TimePoint)>& attempt) {
+  const TimePoint end = steady_now() + std::min(patience, kLongestPatience);
   std::string why;
   do {
     const Result<FoundPool> found = find_pool(directory);
-    const Result<bool> joined = found ? attempt(found.value()) : Result<bool>(found.refusal());
+    const TimePoint deadline =
+        std::clamp(end, steady_now() + kShortestAttempt, steady_now() + kLongestAttempt);
+    const Result<bool> joined =
+        found ? attempt(found.value(), deadline) : Result<bool>(found.refusal());
     if (joined) return;
     why = joined.refusal().reason;
     std::this_thread::sleep_for(std::chrono::nanoseconds(kBetweenAttempts.count));
-  } while (waited.elapsed() < patience);
+  } while (steady_now() < end);
   TRIB_RAISE(Fault::kResource, .what = "memory: no controller lets this process in",
              .where = directory, .found = why,
              .expected = str("one within ", seconds_of(patience), " s"),

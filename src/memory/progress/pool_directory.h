@@ -60,11 +60,12 @@ struct FoundPool {
 /// Refused (`none`) while no controller is there; other codes name what is wrong with the files.
 [[nodiscard]] Result<FoundPool> find_pool(const std::string& directory);
 
-/// Tries to join the job of a directory until `attempt` does, or `patience` has passed.
+/// Tries to join the job of a directory until `attempt` does, each time up to the deadline that it
+/// is given, or `patience` has passed.
 ///
 /// errors: Fault::kResource with the last refusal
 void join_pool(const std::string& directory, Nanoseconds patience,
-               const std::function<Result<bool>(const FoundPool&)>& attempt);
+               const std::function<Result<bool>(const FoundPool&, TimePoint deadline)>& attempt);
 
 /// Where the sockets of this host lie.
 [[nodiscard]] std::string socket_directory_of(const std::string& directory);

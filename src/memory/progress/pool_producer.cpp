@@ -22,7 +22,6 @@
 namespace tributary::memory {
 namespace {
 
-constexpr Nanoseconds kTimeToBeLetIn{2'000'000'000};
 constexpr Nanoseconds kLongestNext{86'400'000'000'000};
 
 std::uint16_t draw_process(const PoolJob& job) {
@@ -92,8 +91,9 @@ class PoolProducer::Impl {
   explicit Impl(const PoolProducerOptions& options)
       : thread_([this](TimePoint now) { return turn(now); },
                 [this](const std::string& what) { stop(End::kControllerLost, what); }) {
-    join_pool(options.directory, options.patience,
-              [&](const FoundPool& found) { return join(found, options); });
+    join_pool(options.directory, options.patience, [&](const FoundPool& found, TimePoint deadline) {
+      return join(found, options, deadline);
+    });
     thread_.watch(member_->control.links().wake_fd());
     thread_.watch(member_->tcp.wake_fd());
     thread_.watch(member_->memfd.wake_fd());
@@ -165,7 +165,8 @@ class PoolProducer::Impl {
 
  private:
   /// On the caller's thread, which makes the turns meanwhile.
-  Result<bool> join(const FoundPool& found, const PoolProducerOptions& options) {
+  Result<bool> join(const FoundPool& found, const PoolProducerOptions& options,
+                    TimePoint deadline) {
     if (auto fault = find_fault(options, found.job)) return *std::move(fault);
     const std::uint64_t page = found.job.page_bytes;
     const SegmentLayout layout{.bytes = options.capacity_bytes / page * page,
@@ -186,7 +187,6 @@ class PoolProducer::Impl {
                          .incarnation = incarnation,
                          .host_id = read_host_id(),
                          .keys = listen(options, found.job, str("p", process))};
-    const TimePoint deadline = steady_now() + kTimeToBeLetIn;
     if (const auto begun = member_->control.connect(found.job, deadline); !begun) return begun;
     member_->control.send(kControllerProcess, JoinMessage{.rows = {row}});
     const auto is_in = [&] { return member_->core.member().identity().epoch != 0; };

@@ -17,7 +17,6 @@
 namespace tributary::memory {
 namespace {
 
-constexpr Nanoseconds kTimeToBeHeard{2'000'000'000};
 constexpr Nanoseconds kLongestWait{86'400'000'000'000};
 
 /// What a reader is in one job.
@@ -54,8 +53,9 @@ class PoolReader::Impl {
   explicit Impl(const PoolReaderOptions& options)
       : thread_([this](TimePoint now) { return turn(now); },
                 [this](const std::string& what) { stop(what); }) {
-    join_pool(options.directory, options.patience,
-              [&](const FoundPool& found) { return join(found, options); });
+    join_pool(options.directory, options.patience, [&](const FoundPool& found, TimePoint deadline) {
+      return join(found, options, deadline);
+    });
     thread_.watch(member_->control.links().wake_fd());
     for (const int descriptor : member_->objects.wake_fds()) thread_.watch(descriptor);
     thread_.start();
@@ -114,7 +114,7 @@ class PoolReader::Impl {
   };
 
   /// On the caller's thread, which makes the turns meanwhile.
-  Result<bool> join(const FoundPool& found, const PoolReaderOptions& options) {
+  Result<bool> join(const FoundPool& found, const PoolReaderOptions& options, TimePoint deadline) {
     // What is found may be what a killed controller left: the next one may fit.
     if (options.consumer >= found.job.consumers)
       return Refusal{"consumer", str("memory: the pool has ", found.job.consumers,
@@ -125,7 +125,6 @@ class PoolReader::Impl {
     member_ = std::make_unique<ReadingMember>(found, options);
     has_stopped_ = false;
     counts_.stopped.clear();
-    const TimePoint deadline = steady_now() + kTimeToBeHeard;
     if (const auto begun = member_->control.connect(found.job, deadline); !begun) return begun;
     while (!is_heard_ && counts_.stopped.empty() && steady_now() < deadline)
       if (!turn(steady_now())) std::this_thread::sleep_for(std::chrono::milliseconds(1));
