@@ -6,11 +6,13 @@ usage: flow.py TRIBUTARY [unittest arguments]
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 
 import beside_one_process
 import families
+import placements
 import tiny_run
 
 
@@ -81,22 +83,33 @@ class Flow(beside_one_process.BesideOneProcess):
                 self.assertGreater(self.sum_of(run, "objects"), 0)
                 self.assertEqual(list((run / "pool").glob("controller.json")), [])
 
-    def test_two_towers_train_like_one_process(self):
+    def test_pictures_clips_and_sounds_train_like_one_process(self):
         omni = self.shared / "omni-model"
-        (omni).mkdir()
-        for file in (self.shared / "model").iterdir():
-            (omni / file.name).write_bytes(file.read_bytes())
+        shutil.copytree(self.shared / "model", omni)
         families.write_family(omni, "qwen2_5_omni_thinker")
         families.write_sounds(self.shared / "data")
+        placements.write_clips(self.shared / "data")
         values = {"model": {"path": str(omni), "freeze": ["vision", "audio"]}, "data": {"sources": [
             {"name": name, "path": str(self.shared / f"data/{name}.train.jsonl"),
              "held_out": str(self.shared / f"data/{name}.held_out.jsonl")}
-            for name in ("colours", "sounds", "words")]}}
+            for name in ("colours", "clips", "sounds", "words")]}}
         one = self.train_alone("one-omni", **json.loads(json.dumps(values)))
         run = self.flow_run("omni", 2, 1, parallel=flow(dp_shard=2) | {
             "audio": {"placement": "flow"}}, **json.loads(json.dumps(values)))
         self.expect_like_one(run, one)
         self.assertGreater(self.sum_of(run, "objects"), 0)
+
+    def test_features_on_disk_have_the_same_bits(self):
+        kept = self.shared / "kept"
+        values = {"parallel": flow(), "run": {"steps": 30}}  # more than an epoch
+        first = self.flow_run("first", 1, 1, pool={"cache": str(kept)}, **json.loads(json.dumps(values)))
+        files = sorted(kept.glob("*/*.safetensors"))
+        self.assertGreater(len(files), 10)
+        files[0].write_bytes(files[0].read_bytes()[:-1])
+        dates = {file: file.stat().st_mtime_ns for file in files[1:]}
+        again = self.flow_run("second", 1, 1, pool={"cache": str(kept)}, **json.loads(json.dumps(values)))
+        self.expect_same_bits(again, first)
+        self.assertEqual({file: file.stat().st_mtime_ns for file in files[1:]}, dates, "used, not made")
 
     def test_bits_do_not_depend_on_who_encodes(self):
         alone = self.flow_run("nobody", 2, 0, parallel=flow(dp_shard=2), run={"steps": MANY})

@@ -129,15 +129,14 @@ class Limits {
     }
   }
 
-  /// The encoders of such a module are processes with the whole tower, which return no gradients.
+  /// The encoders of such a module are processes with the whole tower, as many as it has ranks,
+  /// whatever its degrees. They return no gradients.
   void check_flow(const ModulePlan& module) {
     require(module.name != kBackboneModule, module.name, "placement", "flow",
             "separate: ranks of its own");
     require(module.train == TrainMode::kFrozen, module.name, "train", "a module that trains",
             "frozen: features of placement flow bring no gradients back",
             str("add ", module.name, " to model.freeze, or give it another placement"));
-    require(module.mesh.world() == module.mesh.dp_replicate * module.mesh.dp_shard, module.name,
-            "mesh", describe(module.mesh), "pp, cp, ulysses and tp of 1: each encoder is whole");
     const MeshShape& mesh = backbone_.mesh;
     require(mesh.cp * mesh.ulysses == 1, std::string(kBackboneModule), "mesh", describe(mesh),
             str("cp and ulysses of 1 beside ", module.name, " with placement flow"),
