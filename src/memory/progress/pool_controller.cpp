@@ -18,6 +18,7 @@ namespace tributary::memory {
 namespace {
 
 constexpr std::uint64_t kPageAlignment = 4096;
+constexpr std::size_t kPlanBytes = 24;  // of PLAN, a microbatch or ASSIGN beside the keys, at most
 constexpr Nanoseconds kTimeToSayBye{200'000'000};
 
 PoolJob job_with(const PoolControllerOptions& options) {
@@ -92,9 +93,12 @@ class PoolController::Impl {
   }
 
   void plan(StepPlanned step) {
-    const Message message = step.plan;
-    const AssignMessage all{.objects = step.objects};  // at most this, to one producer
-    const std::size_t bytes = std::max(body_of(message).size(), body_of(Message(all)).size());
+    // One producer may be assigned everything, and each reader is told its own part.
+    std::map<std::uint32_t, std::size_t> keys;
+    for (const PlannedMicrobatch& microbatch : step.plan.microbatches)
+      keys[microbatch.dp_rank] += sizeof(Key) * microbatch.keys.size() + kPlanBytes;
+    std::size_t bytes = sizeof(AssignedObject) * step.objects.size() + kPlanBytes;
+    for (const auto& [rank, its_bytes] : keys) bytes = std::max(bytes, its_bytes + kPlanBytes);
     TRIB_REQUIRE(bytes <= kMaxBodyBytes,
                  .what = "memory: a step has too many objects for a message",
                  .where = str("step ", step.plan.step),

@@ -56,7 +56,8 @@ class PoolController {
 
   /// Says what a step is made of; steps come in order, from any thread.
   ///
-  /// errors: Fault::kInput when the step has more objects than a message holds (about 2,000)
+  /// errors: Fault::kInput when the step has more objects than a message holds (about 2,000, and
+  /// 2,700 keys of a reader)
   void plan(StepPlanned step);
   /// The oldest uncommitted step: all readers have finished the earlier ones.
   [[nodiscard]] std::uint64_t low() const;

@@ -134,8 +134,9 @@ class PoolProducer::Impl {
   }
 
   void fail(const Task& task, std::string reason) {
-    log_warning(str("memory: sample ", task.key.sample, " part ", task.key.part,
-                    " was not encoded: ", reason));
+    if (end() == End::kNone)
+      log_warning(str("memory: sample ", task.key.sample, " part ", task.key.part,
+                      " was not encoded: ", reason));
     end_task(task, EncodeFailed{.slot = task.slot, .reason = std::move(reason)});
     const std::lock_guard lock(mutex_);
     ++counts_.failed;

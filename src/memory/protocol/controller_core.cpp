@@ -1,6 +1,7 @@
 #include "memory/protocol/controller_core.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tributary::memory {
@@ -124,8 +125,14 @@ void ControllerCore::take(const PlanLogged& event, TimePoint now) {
     }
   for (const AssignedObject& object : planned.objects)
     book_.add(event.step, object, readers[object.key]);
-  for (const std::uint16_t consumer : config_.consumers)
-    if (membership_.find(consumer)->is_in()) outbox_.post(consumer, planned.plan, now, actions_);
+  for (std::uint32_t rank = 0; rank < config_.consumers.size(); ++rank) {
+    const std::uint16_t consumer = config_.consumers[rank];
+    if (!membership_.find(consumer)->is_in()) continue;
+    PlanMessage own{.step = event.step};
+    std::ranges::copy_if(planned.plan.microbatches, std::back_inserter(own.microbatches),
+                         [rank](const auto& each) { return each.dp_rank == rank; });
+    outbox_.post(consumer, std::move(own), now, actions_);
+  }
   plans_[event.step] = std::move(planned.plan);
   assign_open_steps(now);
   commit_finished_steps(now);  // where all consumers have left

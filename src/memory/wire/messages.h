@@ -85,8 +85,8 @@ struct PlannedMicrobatch {
   friend bool operator==(const PlannedMicrobatch&, const PlannedMicrobatch&) = default;
 };
 
-/// Controller to consumers: what each microbatch of a step is made of. Names no places, so that its
-/// bytes do not depend on who encoded what.
+/// What each microbatch of a step is made of. Names no places, so that its bytes do not depend on
+/// who encoded what. Controller to consumer: the consumer's own microbatches.
 struct PlanMessage {
   std::uint64_t step = 0;
   std::vector<PlannedMicrobatch> microbatches = {};

@@ -45,7 +45,10 @@ TEST_F(ControllerCoreTest, ShowsAPlanToNobodyBeforeItIsLogged) {
   ASSERT_EQ(planned.size(), 1);
   EXPECT_EQ(std::get<LogPlan>(planned[0]).plan.step, 0);
   const std::vector<Action> logged = give(PlanLogged{0});
-  EXPECT_EQ(sent<PlanMessage>(logged).size(), 2);
+  const auto plans = sent<PlanMessage>(logged);
+  ASSERT_EQ(plans.size(), 2);  // each consumer gets its own part
+  EXPECT_EQ(plans[1].first, kConsumer2);
+  EXPECT_EQ(plans[1].second.microbatches, std::vector{make_plan(0).plan.microbatches[1]});
   EXPECT_EQ(sent<AssignMessage>(logged).size(), 2);  // the load is shared
   ASSERT_EQ(sent<Credit>(logged).size(), 2);
   EXPECT_EQ(sent<Credit>(logged)[0].second.granted_pages, 1);
