@@ -1,5 +1,6 @@
 #include "memory/progress/pool_controller.h"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <set>
