@@ -24,7 +24,6 @@ namespace {
 constexpr const char* kFormat = "tributary pool 1";
 constexpr Nanoseconds kBetweenAttempts{20'000'000};
 constexpr Nanoseconds kShortestAttempt{100'000'000}, kLongestAttempt{2'000'000'000};
-constexpr Nanoseconds kLongestPatience{86'400'000'000'000};
 constexpr std::uint64_t kMostFileBytes = 64 << 10;
 
 std::string controller_file(const std::string& directory) {
@@ -150,7 +149,7 @@ Result<FoundPool> find_pool(const std::string& directory) {
 
 void join_pool(const std::string& directory, Nanoseconds patience,
                const std::function<Result<bool>(const FoundPool&, TimePoint)>& attempt) {
-  const TimePoint end = steady_now() + std::min(patience, kLongestPatience);
+  const TimePoint end = steady_now() + Nanoseconds{wait_of(patience).count()};
   std::string why;
   do {
     const Result<FoundPool> found = find_pool(directory);

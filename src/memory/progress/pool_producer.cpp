@@ -22,8 +22,6 @@
 namespace tributary::memory {
 namespace {
 
-constexpr Nanoseconds kLongestNext{86'400'000'000'000};
-
 std::uint16_t draw_process(const PoolJob& job) {
   std::uint64_t drawn = 0;
   const Nonce nonce = draw_nonce();
@@ -106,7 +104,7 @@ class PoolProducer::Impl {
 
   std::optional<Task> next(Nanoseconds patience) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::nanoseconds(std::min(patience, kLongestNext).count),
+    changed_.wait_for(lock, wait_of(patience),
                       [&] { return !tasks_.empty() || end_ != End::kNone; });
     if (end_ != End::kNone || tasks_.empty()) return std::nullopt;
     Task task = std::move(tasks_.front());

@@ -17,8 +17,6 @@
 namespace tributary::memory {
 namespace {
 
-constexpr Nanoseconds kLongestWait{86'400'000'000'000};
-
 /// What a reader is in one job.
 struct ReadingMember {
   ReadingMember(const FoundPool& found, const PoolReaderOptions& options)
@@ -68,7 +66,7 @@ class PoolReader::Impl {
   std::optional<PoolObject> take(const Key& key, Nanoseconds patience) {
     std::unique_lock lock(mutex_);
     const Stopwatch waited;
-    changed_.wait_for(lock, std::chrono::nanoseconds(std::min(patience, kLongestWait).count), [&] {
+    changed_.wait_for(lock, wait_of(patience), [&] {
       return arrived_.contains(key) || given_up_.contains(key) || counts_.producers == 0 ||
              !counts_.stopped.empty();
     });
@@ -123,14 +121,14 @@ class PoolReader::Impl {
       return Refusal{"step", str("memory: the pool begins at step ", found.job.first_step,
                                  ", and its reader at step ", options.first_step)};
     member_ = std::make_unique<ReadingMember>(found, options);
-    has_stopped_ = false;
+    is_heard_ = has_stopped_ = false;
     counts_.stopped.clear();
     if (const auto begun = member_->control.connect(found.job, deadline); !begun) return begun;
-    while (!is_heard_ && counts_.stopped.empty() && steady_now() < deadline)
+    while (!is_heard_ && !has_stopped_ && steady_now() < deadline)
       if (!turn(steady_now())) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (is_heard_) return true;
-    return Refusal{"controller", counts_.stopped.empty() ? "memory: the controller does not answer"
-                                                         : counts_.stopped};
+    if (has_stopped_) return Refusal{"controller", counts_.stopped};
+    if (!is_heard_) return Refusal{"controller", "memory: the controller does not answer"};
+    return true;
   }
 
   bool turn(TimePoint now) {

@@ -1,5 +1,6 @@
 #include "memory/progress/progress_thread.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -13,6 +14,11 @@
 #include "core/stopwatch.h"
 
 namespace tributary::memory {
+
+std::chrono::nanoseconds wait_of(Nanoseconds patience) {
+  constexpr Nanoseconds kDay{86'400'000'000'000};
+  return std::chrono::nanoseconds(std::min(patience, kDay).count);
+}
 
 TimePoint steady_now() { return {static_cast<std::int64_t>(now_seconds() * 1e9)}; }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <mutex>
@@ -15,6 +15,9 @@ namespace tributary::memory {
 
 /// Now, on the steady clock.
 [[nodiscard]] TimePoint steady_now();
+
+/// How long a caller waits: a day at most, so that no moment overflows.
+[[nodiscard]] std::chrono::nanoseconds wait_of(Nanoseconds patience);
 
 /// A thread that makes progress: it runs commands of other threads and its turn, and sleeps while
 /// there is nothing to do. Nothing on it waits for anything else.

@@ -228,6 +228,9 @@ TEST(Pool, WaitsForNoReaderThatHasLeft) {
   for (std::uint64_t step = 1; step < 4; ++step) pool.readers[0]->finish_step(step);
   EXPECT_TRUE(until([&] { return pool.controller->low() == 4; }));
   EXPECT_EQ(pool.controller->counts().stopped, "");
+  EXPECT_THROW(
+      PoolReader({.directory = pool.directory.path(), .consumer = 1, .patience = milliseconds(50)}),
+      Error);  // and it does not come back
 }
 
 TEST(Pool, LetsAReaderInLate) {
