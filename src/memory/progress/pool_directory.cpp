@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <thread>
@@ -171,7 +172,8 @@ std::string socket_directory_of(const std::string& directory) {
   const Digest host = read_host_id();
   std::array<std::uint8_t, 4> first{};
   std::memcpy(first.data(), host.data(), first.size());
-  return str(directory, "/", hex_of(first));
+  // Whole, since members have working directories of their own.
+  return str(std::filesystem::absolute(directory).string(), "/", hex_of(first));
 }
 
 }  // namespace tributary::memory

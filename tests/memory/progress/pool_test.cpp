@@ -274,6 +274,19 @@ TEST(Pool, LetsProducersIntoTheNextJobOfADirectory) {
   EXPECT_EQ(pool.run_step(0), 4);
 }
 
+TEST(Pool, SharesMemoryUnderALongPath) {
+  const JobDirectory parent;
+  const std::string directory = parent.path() + "/" + std::string(150, 'x');
+  PoolController controller(
+      {.directory = directory, .page_bytes = kPoolPage, .reserve_pages = kLargest});
+  PoolReader reader({.directory = directory});
+  const Encoder encoder(producer_options(directory));
+  ASSERT_TRUE(until([&] { return reader.counts().producers == 1; }));
+  controller.plan(planned_step(0, 1));
+  EXPECT_TRUE(reader.take(keys_of(0, 1, 0)[0], kLong));
+  EXPECT_EQ(reader.counts().engines.begin()->second, Engine::kMemfd);
+}
+
 TEST(Pool, RefusesAProcessNumberThatIsTaken) {
   Pool pool;
   PoolProducerOptions options = producer_options(pool.directory.path());

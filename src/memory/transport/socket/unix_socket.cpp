@@ -19,16 +19,29 @@ namespace {
 
 constexpr std::size_t kMostDescriptors = 4;  // taken from a peer at once, to close what is too much
 
-std::optional<sockaddr_un> address_of(const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return std::nullopt;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
+/// Where a socket lies. A path that is too long for the system goes through the descriptor of its
+/// directory.
+struct SocketAddress {
+  sockaddr_un name = {};
+  Descriptor directory = {};
 
-const sockaddr* generic(const sockaddr_un& address) {
-  return reinterpret_cast<const sockaddr*>(&address);
+  [[nodiscard]] const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&name); }
+};
+
+std::optional<SocketAddress> address_of(const std::string& path) {
+  SocketAddress address;
+  address.name.sun_family = AF_UNIX;
+  std::string text = path;
+  if (const std::size_t slash = path.rfind('/');
+      path.size() >= sizeof address.name.sun_path && slash != std::string::npos) {
+    address.directory =
+        Descriptor(open(path.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!address.directory) return std::nullopt;
+    text = str("/proc/self/fd/", address.directory.get(), path.substr(slash));
+  }
+  if (text.size() >= sizeof address.name.sun_path) return std::nullopt;
+  std::memcpy(address.name.sun_path, text.data(), text.size());
+  return address;
 }
 
 Descriptor make_socket() {
@@ -37,9 +50,9 @@ Descriptor make_socket() {
 
 /// Whether a socket is what a dead process left. A full queue means that somebody lives.
 bool is_abandoned(const std::string& path) {
-  const std::optional<sockaddr_un> address = address_of(path);
+  const std::optional<SocketAddress> address = address_of(path);
   const Descriptor probe = make_socket();
-  return address && probe && connect(probe.get(), generic(*address), sizeof *address) != 0 &&
+  return address && probe && connect(probe.get(), address->generic(), sizeof address->name) != 0 &&
          errno == ECONNREFUSED;
 }
 
@@ -67,17 +80,15 @@ Descriptor lock_private_directory(const std::string& directory) {
 
 Descriptor listen_in_private_directory(const std::string& directory, const std::string& name) {
   const std::string path = str(directory, "/", name);
-  const std::optional<sockaddr_un> address = address_of(path);
-  TRIB_REQUIRE(address, .what = "memory: path of a socket is too long", .where = path,
-               .found = str(path.size(), " bytes"),
-               .expected = str("at most ", sizeof address->sun_path - 1),
-               .fix = "name a directory with a shorter path");
   // Locked, since a socket that is bound and does not listen yet looks abandoned to others.
   const Descriptor lock = lock_private_directory(directory);
   for (const auto& entry : std::filesystem::directory_iterator(directory))
     if (entry.is_socket() && is_abandoned(entry.path())) unlink(entry.path().c_str());
+  const std::optional<SocketAddress> address = address_of(path);
+  TRIB_REQUIRE(address, .what = "memory: name of a socket is too long", .where = path,
+               .found = str(name.size(), " bytes"), .expected = "fewer than 80");
   Descriptor listening = make_socket();
-  if (!listening || bind(listening.get(), generic(*address), sizeof *address) != 0 ||
+  if (!listening || bind(listening.get(), address->generic(), sizeof address->name) != 0 ||
       listen(listening.get(), SOMAXCONN) != 0)
     TRIB_RAISE(Fault::kResource, .what = "memory: pool cannot listen at its socket", .where = path,
                .found = std::strerror(errno));
@@ -85,10 +96,10 @@ Descriptor listen_in_private_directory(const std::string& directory, const std::
 }
 
 Result<Descriptor> connect_to_path(const std::string& path) {
-  const std::optional<sockaddr_un> address = address_of(path);
-  if (!address) return Refusal{"connect", str("memory: path of a socket is too long: ", path)};
+  const std::optional<SocketAddress> address = address_of(path);
   Descriptor connected = make_socket();
-  if (connected && connect(connected.get(), generic(*address), sizeof *address) == 0)
+  if (address && connected &&
+      connect(connected.get(), address->generic(), sizeof address->name) == 0)
     return connected;
   return Refusal{"connect", str("memory: nobody listens at ", path, ": ", std::strerror(errno))};
 }

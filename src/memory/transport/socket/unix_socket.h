@@ -22,8 +22,8 @@ namespace tributary::memory {
 /// one.
 ///
 /// errors: Fault::kInput when the directory is none, belongs to another user or is open to others,
-///         and when the path is longer than the system allows (107 bytes); Fault::kResource when it
-///         cannot be made, or somebody else listens there
+///         and when the name has 80 bytes or more; Fault::kResource when it cannot be made, or
+///         somebody else listens there
 [[nodiscard]] Descriptor listen_in_private_directory(const std::string& directory,
                                                      const std::string& name);
 /// Refused (`connect`) when nobody listens there.
