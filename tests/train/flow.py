@@ -1,9 +1,8 @@
-"""Trains with encoders that are processes beside the run, as users start it, and lets them die.
+"""Trains with encoders that are processes beside the run, as users start it.
 
 usage: flow.py TRIBUTARY [unittest arguments]
 """
 
-import contextlib
 import json
 import os
 import shutil
@@ -12,60 +11,17 @@ import subprocess
 
 import beside_one_process
 import families
+import flow_case
 import placements
 import tiny_run
+from flow_case import MANY, flow
 
 
-MANY = 200  # steps, so that there is time to strike
-
-
-def flow(**backbone):
-    return backbone | {"vision": {"placement": "flow"}}
-
-
-class Flow(beside_one_process.BesideOneProcess):
+class Flow(flow_case.FlowCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.frozen = cls.train_alone("frozen", **cls.values())
-
-    @classmethod
-    def values(cls, **values):
-        return {"model": {"freeze": ["vision"]}} | values
-
-    def command(self, name, ranks, encoders, *arguments, **values):
-        return [self.program, "launch", "-n", str(ranks), "--encoders", str(encoders), "--",
-                "train", str(self.config(name, **self.values(**values))), *arguments]
-
-    def flow_run(self, name, ranks, encoders, *arguments, **values):
-        result = subprocess.run(self.command(name, ranks, encoders, *arguments, **values),
-                                env=tiny_run.environment(), text=True, capture_output=True,
-                                timeout=240)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return self.shared / name
-
-    @contextlib.contextmanager
-    def started(self, name, ranks, encoders, **values):
-        """A launcher under way; gives it and the processes of its encoders."""
-        launcher = subprocess.Popen(self.command(name, ranks, encoders, **values),
-                                    env=tiny_run.environment(), text=True,
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        try:
-            yield launcher
-        finally:
-            launcher.kill()
-            launcher.communicate()
-
-    def encoders_of(self, launcher):
-        listed = subprocess.run(["pgrep", "-f", "-P", str(launcher.pid), " encoder "],
-                                capture_output=True, text=True)
-        return [int(word) for word in listed.stdout.split()]
-
-    def use(self, run):
-        return [line["flow"] for line in tiny_run.read_lines(run / "metrics.jsonl")]
-
-    def sum_of(self, run, key):
-        return sum(line[key] for line in self.use(run))
 
     def expect_like_one(self, run, one=None):
         one = one or self.frozen
@@ -111,34 +67,6 @@ class Flow(beside_one_process.BesideOneProcess):
         self.expect_same_bits(again, first)
         self.assertEqual({file: file.stat().st_mtime_ns for file in files[1:]}, dates, "used, not made")
 
-    def test_bits_do_not_depend_on_who_encodes(self):
-        alone = self.flow_run("nobody", 2, 0, parallel=flow(dp_shard=2), run={"steps": MANY})
-        self.assertEqual(self.sum_of(alone, "objects"), 0)
-        self.assertGreater(self.sum_of(alone, "encoded_here"), 0)
-        with self.started("killed", 2, 2, parallel=flow(dp_shard=2), run={"steps": MANY}) as launcher:
-            self.wait_for_steps("killed", 3)
-            first, *_ = self.encoders_of(launcher)
-            os.kill(first, signal.SIGKILL)
-            _, err = launcher.communicate(timeout=120)
-            self.assertEqual(launcher.returncode, 0, err)
-        self.expect_same_bits(self.shared / "killed", alone)
-        self.assertLessEqual({1, 2}, {line["encoders"] for line in self.use(self.shared / "killed")})
-
-    def test_a_stopped_encoder_holds_up_no_step_for_long(self):
-        alone = self.flow_run("nobody-1", 1, 0, parallel=flow(), run={"steps": MANY})
-        with self.started("stopped", 1, 1, parallel=flow(), run={"steps": MANY},
-                          pool={"patience_seconds": 1}) as launcher:
-            self.wait_for_steps("stopped", 3)
-            (only,) = self.encoders_of(launcher)
-            os.kill(only, signal.SIGSTOP)
-            _, err = launcher.communicate(timeout=120)
-            self.assertEqual(launcher.returncode, 0, err)
-        run = self.shared / "stopped"
-        self.expect_same_bits(run, alone)
-        self.assertLess(max(line["starved"] for line in self.use(run)), 2.5)
-        self.assertGreater(self.use(run)[0]["objects"], 0)
-        self.assertGreater(sum(line["encoded_here"] for line in self.use(run)[-20:]), 0)
-
     def test_an_encoder_may_come_late_and_goes_with_the_run(self):
         alone = self.flow_run("nobody-2", 1, 0, parallel=flow(), run={"steps": MANY})
         config = self.config("late", **self.values(parallel=flow(), run={"steps": MANY}))
@@ -147,8 +75,7 @@ class Flow(beside_one_process.BesideOneProcess):
             encoder = subprocess.Popen([self.program, "encoder", str(config)], text=True,
                                        env=tiny_run.environment(), stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE)
-            _, err = launcher.communicate(timeout=120)
-            self.assertEqual(launcher.returncode, 0, err)
+            self.expect_good_end(launcher)
             out, err = encoder.communicate(timeout=60)
             self.assertEqual(encoder.returncode, 0, err)
         self.expect_same_bits(self.shared / "late", alone)
@@ -159,15 +86,9 @@ class Flow(beside_one_process.BesideOneProcess):
     def test_encoders_go_on_with_a_run_that_starts_again(self):
         alone = self.flow_run("nobody-3", 2, 0, parallel=flow(dp_shard=2), run={"steps": MANY})
         with self.started("again", 2, 1, parallel=flow(dp_shard=2), run={"steps": MANY}) as launcher:
-            self.wait_for_steps("again", 5)
-            encoders = set(self.encoders_of(launcher))
-            listed = subprocess.run(["pgrep", "-P", str(launcher.pid)], capture_output=True,
-                                    text=True)
-            ranks = [int(word) for word in listed.stdout.split() if int(word) not in encoders]
-            os.kill(ranks[-1], signal.SIGKILL)
-            _, err = launcher.communicate(timeout=120)
-            self.assertEqual(launcher.returncode, 0, err)
-            self.assertIn("restart 1", err)
+            self.wait_for_steps("again", 60)
+            os.kill(self.children_of(launcher, " train ")[-1], signal.SIGKILL)
+            self.assertIn("restart 1", self.expect_good_end(launcher))
         self.expect_same_bits(self.shared / "again", alone)
         self.assertGreater(sum(line["objects"] for line in self.use(self.shared / "again")[-20:]), 0)
 
