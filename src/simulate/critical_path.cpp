@@ -96,11 +96,12 @@ class PathWalk {
     return sender_is_late ? of.send : of.receive;
   }
 
-  /// The step of the module before it on its ranks, or else what all lanes waited for.
+  /// The step of a module before it on its ranks, or else what all lanes waited for. Steps between
+  /// them may take no time.
   [[nodiscard]] int before_step(int action) const {
     const Nanoseconds start = times_.actions[action].start;
-    if (const int place = program_.place_of_step(action); place > 0)
-      for (const int first : program_.shared_steps()[static_cast<std::size_t>(place) - 1])
+    for (int place = program_.place_of_step(action) - 1; place >= 0; --place)
+      for (const int first : program_.shared_steps()[static_cast<std::size_t>(place)])
         if (times_.actions[first].end == start && times_.actions[first].start < start) return first;
     return before_meeting(program_.step(), start);
   }

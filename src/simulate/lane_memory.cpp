@@ -39,6 +39,7 @@ class LaneChanges {
          ++action) {
       if (program.kind(action) == StepKind::kPass) add_pass(action);
       if (program.kind(action) == StepKind::kSend) add_send(action);
+      if (program.kind(action) == StepKind::kReceive) add_ahead(action);
     }
     std::ranges::stable_sort(changes_, is_before);
   }
@@ -112,6 +113,23 @@ class LaneChanges {
     for (int i = 0; i < times_.batches_ahead && arrives < times_.makespan; ++i) {
       hold(std::max(Nanoseconds{}, arrives), {}, bytes);
       arrives += times_.makespan;
+    }
+  }
+
+  /// Features for the step after are held from their arrival on, and those for this step, which
+  /// arrived in the step before, until the pass that uses them ends.
+  void add_ahead(int receive) {
+    const schedule::Action& of = program_.action(receive);
+    if (schedule::stream_of(of.op) != schedule::Stream::kFeatures ||
+        !program_.map().carries_ahead(of.peer))
+      return;
+    const int user = program_.pass_at(program_.lane_of(receive), StepProgram::Pass::kForward,
+                                      of.chunk, of.microbatch);
+    for (const int message : program_.messages_of(receive)) {
+      const Bytes bytes = bytes_here(message);
+      hold({}, {}, bytes);
+      free(times_.actions[user].end, {}, bytes);
+      hold(std::min(times_.messages[message].arrived, times_.makespan), {}, bytes);
     }
   }
 

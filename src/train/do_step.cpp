@@ -38,7 +38,7 @@ StepMetrics count_own(const Session& session, const TakenStep& taken) {
   metrics.samples = static_cast<std::int64_t>(taken.samples.size());
   metrics.left_out = taken.left_out;
   metrics.microbatches = taken.microbatches.bins();
-  metrics.media_decoded = session.loader->media_decoded();
+  metrics.media_decoded = taken.media_decoded;
   metrics.balance = taken.balance;
   metrics.drawn.resize(session.sources.size());
   for (std::size_t i = 0; i < taken.shapes.size(); ++i) {
@@ -267,27 +267,27 @@ Json describe_shapes(std::int64_t step, std::span<const SampleShape> samples,
 }  // namespace
 
 std::optional<StepMetrics> Loop::do_step(const StopRequest& stop) {
-  const TakenStep taken = take();
-  ComputedStep step = compute(taken, stop);
+  const std::unique_ptr<const TakenStep> taken = take();
+  ComputedStep step = compute(*taken, stop);
   if (step.batch.refused) {
-    data_refusal_ = give_back(session_, taken);
+    data_refusal_ = give_back(session_, *taken);
     return std::nullopt;
   }
-  StepMetrics metrics = account(taken, std::move(step));
+  StepMetrics metrics = account(*taken, std::move(step));
   const bool leads_first = session_.mesh->leads_replica() && session_.mesh->data_index() == 0;
-  if (state_.step == 0 && leads_first) write_first_samples(run_, session_, taken.samples);
+  if (state_.step == 0 && leads_first) write_first_samples(run_, session_, taken->samples);
   return metrics;
-}
-
-TakenStep Loop::take() {
-  enter(mesh::Section::kData);
-  return take_step(session_);
 }
 
 ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
   const config::ModelSection& model = session_.config.model;
   const PairObjective pairs{.section = session_.config.objective,
                             .reference = session_.optimizer->reference()};
+  NextStep next;
+  if (next_)
+    next = {.microbatches = next_->microbatches.bins(),
+            .refused = !next_->refusal.empty(),
+            .media = &next_->media};
   ComputedStep step;
   step.batch = accumulate_gradients(*session_.model, taken.samples, taken.microbatches,
                                     {.mrope = model.mrope,
@@ -299,8 +299,11 @@ ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
                                      .lanes = &session_.lanes,
                                      .media = &taken.media,
                                      .flow = session_.flow.get(),
+                                     .ready = ready_.get(),
+                                     .next = next_ ? &next : nullptr,
                                      .on_section = [&](mesh::Section section) { enter(section); },
                                      .on_action = action_observer()});
+  ready_ = std::move(step.batch.ahead);
   if (step.batch.refused) return step;
   const bool has_targets = step.batch.targets > 0;
   step.metrics = count_own(session_, taken);
@@ -362,6 +365,8 @@ StepMetrics Loop::account(const TakenStep& taken, ComputedStep step) {
     session_.planner->correction()->end_step(
         taken.first_index, *taken.predicted,
         gather_parts(measured_parts(session_, taken, batch, seconds), session_.mesh->world()));
+  // The last step encodes for no other one, so the trace is of the one before it.
+  if (session_.lanes.encodes_ahead() && !next_ && !last_times_.passes.empty()) return metrics;
   last_times_ = {.began = batch.began,
                  .reduced = batch.reduced,
                  .prepared = step.prepared,

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <utility>
 
 #include "core/log.h"
 #include "train/snapshot.h"
+#include "train/take_step.h"
 
 namespace tributary::train {
 namespace {
@@ -53,6 +55,8 @@ Loop::Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, Wa
   if (leads() && session.config.metrics.tensorboard) events_.emplace(run_.path);
   if (events_ && state_.step > 0) events_->restart_at(state_.step + 1);
 }
+
+Loop::~Loop() = default;
 
 double Loop::wall_seconds() const { return wall_before_ + wall_.seconds(); }
 
@@ -154,7 +158,7 @@ std::function<void()> Loop::action_observer() const {
 
 void Loop::save(std::optional<double> score) {
   enter(mesh::Section::kCheckpoint);
-  state_.loader = gather_loader_state(session_);
+  state_.loader = gather_loader_state(session_, loader_state());
   if (session_.planner && session_.planner->correction())
     state_.correction = session_.planner->correction()->save().dump();
   state_.wall_seconds = wall_seconds();
@@ -171,6 +175,26 @@ std::function<bool()> Loop::asker(const StopRequest& stop) const {
     enter(mesh::Section::kValidation);
     return is_asked(stop);  // or else ranks would stop between different collectives
   };
+}
+
+std::unique_ptr<TakenStep> Loop::take() {
+  enter(mesh::Section::kData);
+  std::unique_ptr<TakenStep> taken = std::move(next_);
+  if (taken)
+    begin_step(session_, *taken);
+  else
+    taken = std::make_unique<TakenStep>(take_step(session_));
+  const bool is_last = state_.step + 1 == session_.config.run.steps;
+  if (!session_.lanes.encodes_ahead() || is_last || is_refused(session_, *taken)) return taken;
+  next_ = std::make_unique<TakenStep>(take_step(session_));
+  const WaitSeconds now = std::exchange(next_->waiting, {});
+  taken->waiting.samples += now.samples;
+  taken->waiting.packing += now.packing;
+  return taken;
+}
+
+data::LoaderState Loop::loader_state() const {
+  return next_ ? next_->before : session_.loader->state();
 }
 
 Loop::End Loop::run(const StopRequest& stop) {

@@ -31,6 +31,9 @@ class Loop {
   /// `files`: what the checkpoints are written through
   Loop(Session& session, RunDirectory run, CheckpointWriter& checkpoints, WatchedFiles& files,
        TrainState state, double peak_flops, std::ostream& out);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
 
   enum class End { kDone, kNoGain, kTerminated, kNonFinite, kBadData };
   /// Steps until run.steps, validations without a gain, a signal, too many steps skipped in a row,
@@ -39,6 +42,8 @@ class Loop {
   [[nodiscard]] End run(const StopRequest& stop);
 
   [[nodiscard]] const TrainState& state() const { return state_; }
+  /// Where this rank's loader stood behind the steps that were done.
+  [[nodiscard]] data::LoaderState loader_state() const;
   /// Why the data ended the run; empty when they did not.
   [[nodiscard]] const std::string& data_refusal() const { return data_refusal_; }
   /// The validation at the end of the run; null when the run did not get there.
@@ -50,8 +55,9 @@ class Loop {
  private:
   /// Null when the data ended the run: then the step was not done.
   [[nodiscard]] std::optional<StepMetrics> do_step(const StopRequest& stop);
-  /// Draws the samples of a step and cuts them into microbatches.
-  [[nodiscard]] TakenStep take();
+  /// Draws the samples of a step and cuts them into microbatches; where a module encodes ahead,
+  /// also those of the next one. collective: over all ranks
+  [[nodiscard]] std::unique_ptr<TakenStep> take();
   /// Computes gradients, the sums over all ranks and the update. Learns whether any rank was asked
   /// to stop. collective: over all ranks
   [[nodiscard]] ComputedStep compute(const TakenStep& taken, const StopRequest& stop);
@@ -89,6 +95,10 @@ class Loop {
   std::optional<JsonLines> shapes_file_;   // of the rank that leads a replica
   std::string shapes_;                     // its line of the step under way
   bool stops_ = false;                     // some rank was asked to stop before the step's sums
+  // Where a module encodes ahead: the step after the one under way, and the features of the next
+  // step, which need what that has taken.
+  std::unique_ptr<TakenStep> next_;
+  std::unique_ptr<FeatureExchange> ready_;
   Console console_;
   std::optional<EventFile> events_;  // with metrics.tensorboard
   CheckpointWriter& checkpoints_;

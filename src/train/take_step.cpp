@@ -22,6 +22,7 @@ void draw_samples(data::Loader& loader, TakenStep& taken) {
   try {
     taken.samples = loader.next_batch();
     taken.left_out = loader.left_out() - left_out;
+    taken.media_decoded = loader.media_decoded();
   } catch (const Error& error) {
     if (error.exit_code() != ExitCode::kDataLimit) throw;
     taken.refusal = error.what();
@@ -116,6 +117,16 @@ TakenStep take_step(const Session& session) {
     std::ignore = gather_changes(session, taken, {});  // as the ranks that were not refused
   taken.waiting.packing = watch.lap();
   return taken;
+}
+
+void begin_step(const Session& session, TakenStep& taken) {
+  taken.watch = {};
+  taken.traffic = session.mesh->all_ranks().traffic();
+  taken.feature_bytes = session.lanes.sent_bytes();
+}
+
+bool is_refused(const Session& session, const TakenStep& taken) {
+  return session.mesh->world().largest({taken.refusal.empty() ? 0 : 1}).front() != 0;
 }
 
 std::string give_back(const Session& session, const TakenStep& taken) {

@@ -19,6 +19,7 @@ struct TakenStep {
   std::vector<data::EncodedSample> samples;
   std::vector<SampleShape> shapes;    // of the samples
   std::int64_t left_out = 0;          // records drawn for them that are too long
+  std::int64_t media_decoded = 0;     // by this rank for them
   std::string refusal;                // not empty: the data of this rank are too bad to go on
   data::LoaderState before;           // where the loader stood
   mesh::Traffic traffic;              // of the run until the first pass
@@ -38,6 +39,12 @@ struct TakenStep {
 /// collective: over all ranks where samples are passed on
 /// errors: as Loader::next_batch, but for ExitCode::kDataLimit
 [[nodiscard]] TakenStep take_step(const Session& session);
+
+/// Begins a step that was taken while the one before it was computed.
+void begin_step(const Session& session, TakenStep& taken);
+
+/// Whether the data of some rank refuse the step. collective: over all ranks
+[[nodiscard]] bool is_refused(const Session& session, const TakenStep& taken);
 
 /// Ends a step that some rank refused: every loader goes back to where it stood, so that a
 /// checkpoint can be saved. Returns the refusal of the first rank that has one.

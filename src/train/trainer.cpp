@@ -342,7 +342,8 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
     Loop loop(session, run, checkpoints, files, state, peak_flops, out);
     const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds));
     const Loop::End end = run_loop(loop, stop, run, leads);
-    const BadRecords bad = data::count_reasons(gather_loader_state(session).quarantined);
+    const BadRecords bad =
+        data::count_reasons(gather_loader_state(session, loop.loader_state()).quarantined);
     if (leads) write_summary(run, session, loop, end, bad);
     ended.code = print_end(out, request, run, session, loop, end);
     print_bad_records(out, run, session, bad);

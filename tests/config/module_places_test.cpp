@@ -108,7 +108,7 @@ TEST(ModuleKeys, OfAnInlineModuleMeanNothing) {
   const std::vector<std::pair<std::string, std::string>> keys{
       {"ranks", "2"},       {"pp", "2"},         {"dp_replicate", "2"}, {"dp_shard", "1"},
       {"cp", "2"},          {"ulysses", "2"},    {"tp", "2"},           {"passes", "2"},
-      {"features", "host"}, {"stages", "first"}, {"turns", "true"}};
+      {"features", "host"}, {"stages", "first"}, {"turns", "true"},     {"ahead", "true"}};
   for (const auto& [key, value] : keys)
     EXPECT_THAT(
         refusal_of(kMinimalRun, {str("parallel.vision.", key, "=", value)}),
@@ -141,11 +141,35 @@ TEST(ModuleKeys, FollowThePlacement) {
       refusal_of(kMinimalRun, {"parallel.vision.placement=separate", "parallel.vision.turns=true"}),
       HasSubstr("only a colocated module takes turns; where: command line "
                 "parallel.vision.turns; found: turns true"));
+  EXPECT_THAT(
+      refusal_of(kMinimalRun, {"parallel.vision.placement=separate", "parallel.vision.ahead=true"}),
+      HasSubstr("only a colocated module encodes ahead; where: command line "
+                "parallel.vision.ahead; found: ahead true"));
   EXPECT_THAT(refusal_of(kMinimalRun, {colocated, "parallel.vision_stages=2"}),
               HasSubstr("module is placed in two ways; where: command line "
                         "parallel.vision_stages; found: vision_stages 2, and "
                         "parallel.vision.placement; expected: one of them; fix: set "
                         "parallel.vision_stages to 0, and parallel.vision.pp to 2"));
+}
+
+TEST(ModuleKeys, EncodeAheadWhereFeaturesDependOnNoStep) {
+  const auto refusal = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"parallel.vision.placement=colocated", "parallel.vision.ahead=true"});
+    return refusal_of(kMinimalRun, more);
+  };
+  EXPECT_EQ(refusal({"model.freeze=[vision]"}), "accepted");
+  EXPECT_THAT(refusal({}),
+              HasSubstr("module that trains cannot encode ahead; where: command line "
+                        "parallel.vision.ahead; found: vision trains; expected: false, or vision "
+                        "in model.freeze"));
+  EXPECT_THAT(refusal({"model.freeze=[vision]", "parallel.vision.turns=true"}),
+              HasSubstr("module that encodes ahead takes turns by itself"));
+  EXPECT_THAT(refusal({"model.freeze=[vision]", "objective.kind=dpo"}),
+              HasSubstr("pairs are not encoded ahead"));
+  EXPECT_THAT(refusal({"model.freeze=[vision]", "batch.balance=lpt", "batch.correct_costs=true"}),
+              HasSubstr("media of a step ahead are dealt before this one is measured; where: "
+                        "command line parallel.vision.ahead; found: batch.correct_costs true; "
+                        "expected: one of the two keys"));
 }
 
 const std::string kSeparate = "parallel.vision.placement=separate";

@@ -104,6 +104,10 @@ TEST(Plan, ReadsBackWhatItWrites) {
   vision.turns = true;
   plan.edges[0].via = EdgeVia::kExchange;
   EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
+  vision.turns = false;
+  vision.ahead = true;
+  vision.train = TrainMode::kFrozen;
+  EXPECT_EQ(parse_plan(write_plan(plan), "again.json"), plan);
 }
 
 TEST(Plan, KeepsTheSamplesThatItWasJudgedWith) {
@@ -207,6 +211,12 @@ TEST(Plan, NamesEveryRuleBetweenKeysThatIsBroken) {
       {R"({"modules": {"vision": {"passes": 2}}})",
        "only a colocated module has passes of its own"},
       {R"({"modules": {"vision": {"turns": true}}})", "only a colocated module takes turns"},
+      {R"({"modules": {"vision": {"ahead": true}}})", "only a colocated module encodes ahead"},
+      {R"({"modules": {"vision": {"placement": "colocated", "train": "full", "ahead": true}}})",
+       "module that trains cannot encode ahead; where: plan.json modules.vision.ahead; found: "
+       "train full; expected: train frozen, or no such key"},
+      {R"({"modules": {"vision": {"placement": "colocated", "ahead": true, "turns": true}}})",
+       "module that encodes ahead takes turns by itself"},
       {R"({"modules": {"vision": {"recompute": "none", "recompute_every": 3}}})",
        "module recomputes nothing; where: plan.json modules.vision.recompute_every; found: 3"},
       {R"({"modules": {"vision": {"recompute": "full", "recompute_every": 1025}}})",

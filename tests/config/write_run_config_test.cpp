@@ -117,6 +117,9 @@ RunConfig random_config(std::mt19937_64& random) {
       module.stages = BesideStages::kAll;
       module.turns = false;
     }
+    module.ahead = module.ahead && module.placement == Placement::kColocated && !module.turns &&
+                   std::ranges::count(config.model.freeze, module.module) > 0 &&
+                   !config.objective.compares_pairs();
     if (module.placement != Placement::kInline) config.parallel.vision_stages = 0;
     if (below(2) == 1) module.dp_shard = {0};
   }

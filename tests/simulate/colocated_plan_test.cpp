@@ -175,6 +175,36 @@ TEST(ColocatedPlan, TwoEncodersRunOneAfterTheOther) {
   }
 }
 
+TEST(ColocatedPlan, AheadUsesTheTimeThatThePipelineWaits) {
+  config::Plan plan = colocated_plan(2, 2, 4, 2, config::TrainMode::kFrozen);
+  plan.batch.global_samples = 64;
+  plan.batch.capacity_tokens = {800};
+  config::ModulePlan& vision =
+      *std::ranges::find(plan.modules, "vision", &config::ModulePlan::name);
+  vision.mesh = {.dp_replicate = 4};
+  const auto play = [&](bool turns, bool ahead) {
+    vision.turns = turns;
+    vision.ahead = ahead;
+    return simulate(plan, LaunchedCosts(), free_links(),
+                    {.samples = samples_of({{.tokens = 100, .patches = 50, .items = 1}})});
+  };
+  const Simulation before = play(false, false);
+  const Simulation turns = play(true, false);
+  const Simulation step = play(false, true);
+  const std::int64_t launch = LaunchedCosts::kLaunch;
+  const std::int64_t forward = 10 * 400 + launch;
+  const std::int64_t train = 5 * (30 * 800 + 2 * launch);
+  EXPECT_LT(turns.times.makespan, before.times.makespan);
+  EXPECT_LT(step.times.makespan, turns.times.makespan) << "no pass is before the pipeline";
+  EXPECT_GE(step.times.makespan.count, train);
+  EXPECT_LT(step.times.makespan.count, train + forward) << "the pipeline waits longer than a pass";
+  EXPECT_LE(bound_of(step).value(), step.times.makespan);
+  EXPECT_EQ(step.program.lanes(), 2 + 2);
+  // The features of the next step, of a replica, are there at the end.
+  EXPECT_EQ(step.memory_points[0].back().bytes - before.memory_points[0].back().bytes,
+            Bytes{8 * 64 * 50 / 2});
+}
+
 TEST(ColocatedPlan, FoldedReplicasGiveTheSameStep) {
   for (const std::int64_t pp : {1, 2}) {
     for (const std::int64_t passes : {1, 3}) {

@@ -165,6 +165,40 @@ class Placements(beside_one_process.BesideOneProcess):
                 ("turns", 2, placed(COLOCATED, {"dp_replicate": 2, "passes": 2, "turns": True},
                                     pp=2), kind))
 
+    def test_features_encoded_a_step_ahead_have_the_same_bits(self):
+        frozen = self.values("frozen")
+        ahead = lambda tower, **keys: placed(COLOCATED, tower | {"ahead": True}, **keys)
+        pipeline = {"dp_replicate": 2, "passes": 2}
+        turns = self.launch_well("ahead-turns", 2, **frozen, parallel=placed(
+            COLOCATED, pipeline | {"turns": True}, pp=2))
+        self.expect_same_after_a_kill("straight-ahead", 2, ahead(pipeline, pp=2), **frozen)
+        run = self.shared / "straight-ahead"
+        self.expect_same_bits(run, turns)
+        self.expect_like_one(run, "frozen")
+        several = {"dp_replicate": 2, "dp_shard": 2}
+        runs = [self.launch_well(f"ahead-{name}", 4, **frozen, parallel=tower)
+                for name, tower in (("whole", placed(COLOCATED, several, pp=2, dp_shard=2)),
+                                    ("early", ahead(several | {"features": "host"}, pp=2, dp_shard=2)))]
+        self.expect_same_bits(*runs)
+
+    def test_towers_a_step_ahead_meet_batches_without_media(self):
+        ahead = {"ahead": True, "dp_replicate": 2}
+        for name, frozen, ranks, parallel in (
+                ("one", ["vision"], 3, placed(COLOCATED, {"ahead": True}, tp=2,
+                                              audio={"placement": SEPARATE})),
+                ("both", ["vision", "audio"], 2, placed(
+                    COLOCATED, ahead | {"passes": 2}, pp=2,
+                    audio={"placement": COLOCATED} | ahead))):
+            with self.subTest(name):
+                values = self.values("omni")
+                values["model"]["freeze"] = frozen
+                values["batch"] = {"global_samples": 3}
+                one = self.train_alone(f"one-omni-{name}-frozen", **values)
+                run = self.launch_well(f"ahead-omni-{name}", ranks, **values, parallel=parallel)
+                self.expect_losses(run, one, loss=1e-5, grad_norm=1e-4)
+                self.assertEqual(self.decoded(run), self.decoded(one),
+                                 "each picture is decoded once")
+
     def test_batches_without_pictures_train_like_one_process(self):
         decoded = self.decoded(self.one_of("sparse"))
         self.assertIn(0, decoded)
@@ -299,6 +333,10 @@ class Placements(beside_one_process.BesideOneProcess):
                 (2, ["colocated module lists ranks"], [colocated, *vision(ranks="0-1")]),
                 (2, ["ranks that meet in a pass lie on several stages", "dp_replicate"],
                  [colocated, "parallel.pp=2", *vision(passes=2, turns="true")]),
+                (2, ["ranks that meet in a pass lie on several stages", "vision.ahead"],
+                 [colocated, "parallel.pp=2", *vision(ahead="true"), "model.freeze=[vision]"]),
+                (2, ["module that trains cannot encode ahead", "model.freeze"],
+                 [colocated, *vision(ahead="true")]),
                 (2, ["do not multiply to its ranks", "on its first stage"],
                  [colocated, "parallel.pp=2", *vision(stages="first", dp_shard=2)]),
                 (3, ["only a colocated module has passes"], [separate, *vision(passes=2)]),

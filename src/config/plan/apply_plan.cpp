@@ -40,6 +40,7 @@ ModuleSection section_of(const ModulePlan& module, const ModulePlan& backbone) {
           .tp = mesh.tp,
           .passes = module.passes,
           .turns = module.turns,
+          .ahead = module.ahead,
           .features = module.features,
           .stages = module.placement == Placement::kColocated && module.ranks != backbone.ranks
                         ? BesideStages::kFirst

@@ -113,6 +113,9 @@ class PlanCheck {
       if (module.turns)
         add(key_of(module, "turns"), "config: only a colocated module takes turns", "true",
             "no such key, or placement colocated");
+      if (module.ahead)
+        add(key_of(module, "ahead"), "config: only a colocated module encodes ahead", "true",
+            "no such key, or placement colocated");
       if (module.features != FeatureMemory::kDevice)
         add(key_of(module, "features"), "config: only features of a colocated module wait on hosts",
             plan_name_of(module.features), "no such key, or placement colocated");
@@ -134,7 +137,17 @@ class PlanCheck {
           str(module.mesh.pp), "1: all ranks encode at the same time",
           str("set ", key_of(module, "mesh.pp"), " to 1, and the product of the others to ",
               module.ranks.size()));
-    if (module.turns) check_turns(module);
+    if (module.turns && module.passes == 1)
+      add(key_of(module, "turns"), "config: one pass has nothing to take turns with", "passes 1",
+          "2 passes or more, or no turns");
+    if (module.ahead && module.turns)
+      add(key_of(module, "ahead"), "config: module that encodes ahead takes turns by itself",
+          "turns true", "one of the two keys");
+    if (module.ahead && module.train != TrainMode::kFrozen)
+      add(key_of(module, "ahead"), "config: module that trains cannot encode ahead",
+          str("train ", plan_name_of(module.train)), "train frozen, or no such key");
+    if (module.turns) check_meetings(module, "turns");
+    if (module.ahead) check_meetings(module, "ahead");
     if (module.passes > plan_.batch.microbatches)
       add(key_of(module, "passes"), "config: colocated module has more passes than microbatches",
           str(module.passes), str("at most ", plan_.batch.microbatches),
@@ -142,17 +155,14 @@ class PlanCheck {
   }
 
   /// Ranks of other stages run other passes at a time, so none may wait for them within a pass.
-  void check_turns(const ModulePlan& module) {
-    if (module.passes == 1)
-      add(key_of(module, "turns"), "config: one pass has nothing to take turns with", "passes 1",
-          "2 passes or more, or no turns");
+  void check_meetings(const ModulePlan& module, const std::string& key) {
     if (backbone_ == nullptr) return;
     const std::int64_t of_stage =
         std::ssize(backbone_->ranks) / std::max<std::int64_t>(1, backbone_->mesh.pp);
     const MeshShape& mesh = module.mesh;
     const std::int64_t meet = mesh.dp_shard * mesh.cp * mesh.ulysses * mesh.tp;
     if (of_stage % meet != 0)
-      add(key_of(module, "turns"), "config: ranks that meet in a pass lie on several stages",
+      add(key_of(module, key), "config: ranks that meet in a pass lie on several stages",
           describe(mesh),
           str("dp_shard x cp x ulysses x tp that divides ", of_stage, ", the ranks of a stage"),
           "give it more dp_replicate and less dp_shard");

@@ -131,6 +131,7 @@ ModulePlan plan_front(const FrontModule& module, const ModulePlace* place, const
   plan.stages = cut_encoder(module.layers, place->mesh.pp);
   plan.passes = place->passes;
   plan.turns = place->turns;
+  plan.ahead = place->ahead;
   plan.features = place->features;
   return plan;
 }

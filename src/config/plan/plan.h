@@ -48,6 +48,7 @@ struct ModulePlan {
   std::int64_t passes =
       1;               // number of passes in which a colocated module takes its part of a batch
   bool turns = false;  // of a colocated module: its passes run among those of the backbone
+  bool ahead = false;  // of a frozen colocated module: it encodes for the step after
   FeatureMemory features = FeatureMemory::kDevice;  // of a colocated module, until they are used
 
   friend bool operator==(const ModulePlan&, const ModulePlan&) = default;

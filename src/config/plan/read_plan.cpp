@@ -79,6 +79,7 @@ ModulePlan read_module(const std::string& name, ArtifactObject json) {
   module.share_percent = json.whole("share_percent", 100, {1, 100});
   module.passes = json.whole("passes", 1, kCount);
   module.turns = json.flag("turns", false);
+  module.ahead = json.flag("ahead", false);
   module.features = choice<FeatureMemory>(json, "features", FeatureMemory::kDevice);
   json.refuse_unknown();
   return module;

@@ -32,6 +32,7 @@ OrderedJson write_module(const ModulePlan& module) {
   if (module.placement == Placement::kSliced) json["share_percent"] = module.share_percent;
   if (module.placement == Placement::kColocated) json["passes"] = module.passes;
   if (module.turns) json["turns"] = true;
+  if (module.ahead) json["ahead"] = true;
   if (module.features != FeatureMemory::kDevice) json["features"] = plan_name_of(module.features);
   return json;
 }

@@ -26,5 +26,7 @@ class KeyChecker {
 
 /// Checks the rules of the section `objective`.
 void check_objective(const RunConfig& config, KeyChecker& check);
+/// Checks the rules of the sections `parallel.<module>`.
+void check_modules(const RunConfig& config, KeyChecker& check);
 
 }  // namespace tributary::config

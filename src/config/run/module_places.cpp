@@ -71,6 +71,7 @@ class Placer {
                                 .mesh = mesh,
                                 .passes = section.passes,
                                 .turns = section.turns,
+                                .ahead = section.ahead,
                                 .features = section.features});
     }
     return places;

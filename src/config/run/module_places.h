@@ -22,6 +22,7 @@ struct ModulePlace {
   MeshShape mesh = {};
   std::int64_t passes = 1;                          // of a colocated module
   bool turns = false;                               // likewise
+  bool ahead = false;                               // likewise
   FeatureMemory features = FeatureMemory::kDevice;  // likewise
 };
 

@@ -69,6 +69,12 @@ std::vector<Key> keys_of_a_module(const std::string& module) {
                       "first of all where its pipeline waits, in place of before and behind them. "
                       "It takes two passes or more; ranks that share a pass, or parameters by "
                       "`dp_shard`, must lie on one stage."}),
+      key<kParallel, kModules, &M::ahead>(
+          {.path = section + "ahead",
+           .meaning = "Whether a colocated module that is frozen encodes the media of the next "
+                      "step during this one: where the pipeline of the backbone waits, else behind "
+                      "its passes. Features of two steps are held then. Its ranks must lie as "
+                      "`turns` needs them, which it replaces."}),
       key<kParallel, kModules, &M::features>(
           {.path = section + "features",
            .meaning = "Where features of a colocated module and their gradients wait until they "

@@ -243,6 +243,7 @@ struct ModuleSection {
   std::int64_t tp = 1;
   std::int64_t passes = 1;  // in which a colocated module takes its part of a batch
   bool turns = false;       // passes of a colocated module run among those of the backbone
+  bool ahead = false;       // a frozen colocated module encodes for the step after
   FeatureMemory features = FeatureMemory::kDevice;  // of a colocated module, until they are used
   BesideStages stages = BesideStages::kAll;         // of the backbone, on whose ranks it lies
 

@@ -214,7 +214,7 @@ PlanVerdict PlanJudge::judge_by_events(config::Plan plan, std::size_t first_batc
 const ReplicaProgram& PlanJudge::program_of(const PlanChoice& choice, const config::Plan& plan) {
   schedule::Pipeline lanes = schedule::pipeline_of(plan);
   // One lane stands for a colocated encoder on all stages, so it runs before and behind them.
-  for (schedule::PipelineModule& module : lanes.modules) module.takes_turns = false;
+  for (schedule::PipelineModule& module : lanes.modules) module.takes_turns = module.ahead = false;
   simulate::FoldedPipeline folded = simulate::fold_replicas(lanes, true);
   const std::string name = name_lists(folded.pipeline);
   if (program_ && program_->choice == choice && name_lists(program_->folded.pipeline) == name)

@@ -47,6 +47,7 @@ class LaneCheck {
       for (const Action& receive : transfers.receives) take(receive, 0, i);
       for (const Action& send : transfers.sends) take(send, i + 1, end());
     }
+    for (const Action& receive : receives_ahead(map_, lane_)) take(receive, 0, end());
     check_reductions();
     for (const auto& [identity, left] : others_)
       for (const int i : left) report(Rule::kKnownAction, i, "which nothing needs");
@@ -87,7 +88,7 @@ class LaneCheck {
   static Identity identity_of(const Action& action) {
     return {action.op, action.chunk, action.microbatch};
   }
-  [[nodiscard]] int microbatches() const { return map_.pipeline().microbatches; }
+  [[nodiscard]] int microbatches() const { return map_.microbatches_of(of_.module); }
   [[nodiscard]] int end() const { return static_cast<int>(std::ssize(list_)); }
 
   void report(Rule rule, const std::string& found) {
@@ -190,7 +191,7 @@ class LaneCheck {
       take({.op = Op::kReduceGradients, .chunk = chunk}, last + 1, end());
       last_of_all = std::max(last_of_all, last);
     }
-    if (last_of_all > 0) take({.op = Op::kOptimizerStep}, end() - 1, end());
+    if (last_of_all > 0 || map_.is_ahead(lane_)) take({.op = Op::kOptimizerStep}, end() - 1, end());
   }
 
   const PipelineMap& map_;
@@ -256,7 +257,7 @@ class LinksCheck {
     std::map<std::pair<Op, int>, int> posted;
     for (const Action& action : schedule_.lists[lane]) {
       const bool has_all = stream_of(action.op) == Stream::kFeatures && is_receive(action.op) &&
-                           map_.goes_in_one_batch(action.peer);
+                           (map_.goes_in_one_batch(action.peer) || map_.carries_ahead(action.peer));
       if (is_receive(action.op) && !is_turn(action.op) && !has_all &&
           ++posted[{action.op, action.peer}] > buffers_.receive)
         violations_.push_back(

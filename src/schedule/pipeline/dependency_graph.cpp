@@ -49,6 +49,7 @@ class GraphBuilder {
   const PipelineMap& map_;
   Buffers buffers_;
   DependencyGraph& graph_;
+  int microbatches_ = 0;  // of the module with the most
   bool lowered_ = false;
   std::vector<std::vector<int>> passes_;  // [lanes][F, B, W by chunk and microbatch]
   std::map<LinkKey, Link> links_;
@@ -59,7 +60,10 @@ class GraphBuilder {
 
 GraphBuilder::GraphBuilder(const Schedule& schedule, const PipelineMap& map, const Buffers& buffers,
                            DependencyGraph& graph)
-    : schedule_(schedule), map_(map), buffers_(buffers), graph_(graph) {}
+    : schedule_(schedule), map_(map), buffers_(buffers), graph_(graph) {
+  for (int module = 0; module < std::ssize(schedule.pipeline.modules); ++module)
+    microbatches_ = std::max(microbatches_, map.microbatches_of(module));
+}
 
 void GraphBuilder::build() {
   add_nodes();
@@ -86,15 +90,13 @@ void GraphBuilder::add_nodes() {
 }
 
 int& GraphBuilder::pass_at(int lane, Op op, int chunk, int microbatch) {
-  const int microbatches = schedule_.pipeline.microbatches;
-  return passes_[lane][(3 * chunk + kind_of(op)) * microbatches + microbatch];
+  return passes_[lane][(3 * chunk + kind_of(op)) * microbatches_ + microbatch];
 }
 
 void GraphBuilder::index_passes() {
   for (int lane = 0; lane < map_.lanes(); ++lane) {
     const int chunks = schedule_.pipeline.modules[map_.at(lane).module].chunks;
-    passes_.emplace_back(std::size_t{3} * chunks * schedule_.pipeline.microbatches,
-                         Dependency::kNever);
+    passes_.emplace_back(std::size_t{3} * chunks * microbatches_, Dependency::kNever);
   }
   for (int node = 0; node < graph_.actions(); ++node) {
     const Action& action = graph_.action(node);

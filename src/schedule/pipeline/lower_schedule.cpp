@@ -15,7 +15,11 @@ namespace {
 class LaneLowering {
  public:
   LaneLowering(const PipelineMap& map, int lane, const ActionList& passes, int receive_buffers)
-      : map_(map), passes_(passes), receive_buffers_(receive_buffers) {
+      : map_(map),
+        passes_(passes),
+        receive_buffers_(receive_buffers),
+        is_ahead_(map.is_ahead(lane)),
+        lowered_(receives_ahead(map, lane)) {
     std::map<int, std::size_t> last_weight;  // by chunk
     std::size_t place = 0;
     for (const Action& pass : passes) {
@@ -44,7 +48,7 @@ class LaneLowering {
       }
       post_taken();
     }
-    if (!reduction_after_.empty()) lowered_.push_back({.op = Op::kOptimizerStep});
+    if (!reduction_after_.empty() || is_ahead_) lowered_.push_back({.op = Op::kOptimizerStep});
     return std::move(lowered_);
   }
 
@@ -80,6 +84,7 @@ class LaneLowering {
   const PipelineMap& map_;
   const ActionList& passes_;
   int receive_buffers_;
+  bool is_ahead_;
   std::vector<PassTransfers> transfers_;
   std::map<LinkName, Link> links_;
   std::vector<Waiting> taken_;

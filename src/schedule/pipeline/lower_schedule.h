@@ -16,7 +16,8 @@ struct Buffers {
 
 /// Puts sends, receives, reductions and the optimizer step between the passes: a send right after
 /// its pass; a receive as soon as the link has a free buffer, in the order of use; the reduction of
-/// a chunk after its last weight gradient.
+/// a chunk after its last weight gradient. Receives for the step after come first. The step ends
+/// after the passes of a module ahead, so its lanes meet for the optimizer too.
 ///
 /// errors: Fault::kBug when the lists do not belong to the pipeline
 /// source: docs/theory/parallelism.md, "Lists of actions"
@@ -28,6 +29,9 @@ struct PassTransfers {
   std::vector<Action> sends;  // and LC
 };
 [[nodiscard]] PassTransfers transfers_of(const PipelineMap& map, int lane, const Action& pass);
+
+/// The features for the step after that a lane receives in this one, in the order of their use.
+[[nodiscard]] std::vector<Action> receives_ahead(const PipelineMap& map, int lane);
 
 /// The other end of a transfer: its action on the other lane.
 struct FarEnd {

@@ -86,6 +86,11 @@ void PipelineMap::check_colocated() {
                  .where = module.name,
                  .expected = str("an edge to ", pipeline_.modules[flow_.back()].name, " alone"));
     if (module.takes_turns) check_turns(index);
+    const bool is_frozen = std::ranges::count(module.trains, true) == 0 && !module.trains.empty();
+    TRIB_REQUIRE(!module.ahead || (module.takes_turns && is_frozen),
+                 .what = "schedule: module cannot encode for the step after", .where = module.name,
+                 .found = is_frozen ? "no turns" : "a module that trains",
+                 .expected = "a frozen module that takes turns");
     sharers_.push_back(index);
   }
   if (sharers_.empty()) return;

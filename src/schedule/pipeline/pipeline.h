@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct PipelineModule {
                                       // stage alone
   bool takes_turns = false;           // of a colocated module: each of its lanes lies on ranks of
                                       // one stage, and its passes run among those of the backbone
+  bool ahead = false;                 // of one that takes turns and is frozen: its passes are those
+                                      // of the step after
   std::vector<bool> trains = {};      // [virtual stages]; empty: all
   std::vector<PassTimes> times = {};  // [virtual stages], for orders fitted to times; empty: equal
   Bytes boundary = {};                // sent from a virtual stage for each microbatch
@@ -58,6 +61,8 @@ struct Pipeline {
   std::vector<PipelineEdge> edges;
   int microbatches = 1;  // of each replica of each module
   Nanoseconds hop = {};  // from a stage to its neighbour, for orders fitted to times
+  std::optional<int> next_microbatches = {};  // of the step after, which a module ahead encodes; 0:
+                                              // there is no such step; none: as many as in this one
 };
 
 /// The ranks that run one list: they share a stage of a replica.
@@ -104,6 +109,18 @@ class PipelineMap {
   /// Whether lanes of two modules on the same ranks take turns, by TS and TR in their lists:
   /// colocated modules with each other, and with the backbone where they say so.
   [[nodiscard]] bool alternate(int one, int other) const;
+  /// Whether it is a lane of a module that encodes for the step after.
+  [[nodiscard]] bool is_ahead(int lane) const { return pipeline_.modules[at(lane).module].ahead; }
+  /// Whether an edge carries features for the step after: they arrive in this one.
+  [[nodiscard]] bool carries_ahead(int edge) const {
+    return edge >= 0 && pipeline_.modules[pipeline_.edges[edge].from].ahead;
+  }
+  /// The microbatches in the lists of a module.
+  [[nodiscard]] int microbatches_of(int module) const {
+    const bool ahead = pipeline_.modules[module].ahead;
+    return ahead ? pipeline_.next_microbatches.value_or(pipeline_.microbatches)
+                 : pipeline_.microbatches;
+  }
   /// Whether an edge carries features of a colocated module and their gradients.
   [[nodiscard]] bool is_of_colocated(int edge) const {
     return edge >= 0 && pipeline_.modules[pipeline_.edges[edge].from].is_colocated();
@@ -161,7 +178,8 @@ struct Schedule {
 /// as far as the backbone needs (1f1b, or zb_h1 with the backward split), and only runs forwards if
 /// nothing in it needs gradients. A colocated module runs all forwards before the backbone's first
 /// pass and all backwards after its last, or takes turns with it; several take turns with each
-/// other too (take_turns). Passes that frozen layers do not need are left out.
+/// other too (take_turns). A module ahead has the passes of the step after in its lists. Passes
+/// that frozen layers do not need are left out.
 ///
 /// errors: Fault::kInput when an order cannot be made for its module, or postpones weight gradients
 ///         into the backward of a colocated module

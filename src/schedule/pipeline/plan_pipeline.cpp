@@ -59,7 +59,8 @@ Pipeline pipeline_of(const Plan& plan) {
     if (module.placement != Placement::kColocated) continue;
     pipeline.modules.back().beside_first =
         lies_on_first_stage(module, *plan.find(config::kBackboneModule));
-    pipeline.modules.back().takes_turns = module.turns;
+    pipeline.modules.back().takes_turns = module.turns || module.ahead;
+    pipeline.modules.back().ahead = module.ahead;
   }
   const int backbone = chain_index(pipeline, plan, std::string(config::kBackboneModule));
   for (const ModulePlan& module : plan.modules)

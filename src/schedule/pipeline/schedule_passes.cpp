@@ -146,7 +146,7 @@ class ModuleSchedule {
         .where = fed.name, .found = std::string(traits_of(fed.order).name),
         .expected = "an order with whole backwards, as 1f1b, or a frozen module",
         .fix = str("give ", fed.name, " another schedule, or ", module_.name, " ranks of its own"));
-    return list_colocated(map_.pipeline().microbatches);
+    return list_colocated(map_.microbatches_of(index_));
   }
 
   const PipelineMap& map_;

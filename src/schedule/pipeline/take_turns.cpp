@@ -115,6 +115,16 @@ class StagePlaces {
       places.backward.push_back(place_backward(groups, pass, places.backward));
     return places;
   }
+  /// Nothing in this step needs passes for the step after. They take the last of equal gaps, where
+  /// a pass that is too long for it holds up the fewest others.
+  Places place_ahead(std::int64_t passes) {
+    Places places;
+    for (std::int64_t pass = 0; pass < passes; ++pass)
+      places.forward.push_back(
+          longest_gap(0, 0, kForever, kForward, Equal::kLast).value_or(backbone_.passes(stage_)));
+    std::ranges::sort(places.forward);
+    return places;
+  }
 
  private:
   int place_forward(const PassGroups& groups, std::int64_t pass, const std::vector<int>& before) {
@@ -146,16 +156,19 @@ class StagePlaces {
     return backbone_.gradient_of(groups.first_of(pass + 1) - 1);
   }
 
-  /// The place from `least` on with the longest gap between two times, the first one of equals,
-  /// less what is placed there already; none where no gap is left.
-  std::optional<int> longest_gap(int least, Time from, Time until, Time length) {
+  enum class Equal { kFirst, kLast };
+  /// The place from `least` on with the longest gap between two times, less what is placed there
+  /// already; none where no gap is left.
+  std::optional<int> longest_gap(int least, Time from, Time until, Time length,
+                                 Equal of_equals = Equal::kFirst) {
     std::optional<int> found;
     Time longest = 0;
     for (int next = least; next <= backbone_.passes(stage_); ++next) {
       const Time begin = std::max(from, backbone_.gap_begin(stage_, next));
       const Time end = std::min(until, backbone_.gap_end(stage_, next));
       const Time left = end - begin - used_[static_cast<std::size_t>(next)];
-      if (left <= longest) continue;
+      const bool is_longer = left > longest || (of_equals == Equal::kLast && left == longest);
+      if (left <= 0 || !is_longer) continue;
       longest = left;
       found = next;
     }
@@ -204,8 +217,9 @@ class Turns {
           (forward ? places.forward : places.backward)[static_cast<std::size_t>(pass)];
       passes[{place, forward}].push_back(action);
     }
+    std::vector<Block>& blocks = blocks_[lane];
+    if (map_.is_ahead(lane)) blocks.push_back({});  // it has the first turn, whatever it does then
     for (const auto& [at, own] : passes) {
-      std::vector<Block>& blocks = blocks_[lane];
       if (blocks.empty() || blocks.back().place != at.first) blocks.push_back({.place = at.first});
       blocks.back().passes.insert(blocks.back().passes.end(), own.begin(), own.end());
     }
@@ -276,8 +290,11 @@ void place_among_backbone(const PipelineMap& map, const Schedule& schedule, Turn
     for (const int index : map.sharers()) {
       const PipelineModule& module = map.pipeline().modules[index];
       if (!module.takes_turns) continue;
-      const PassGroups groups = module.groups_of(map.pipeline().microbatches);
-      const Places places = stage_places.place(groups, map.has_backward(index, 0));
+      const int microbatches = map.microbatches_of(index);
+      const PassGroups groups = module.groups_of(microbatches);
+      const Places places = module.ahead
+                                ? stage_places.place_ahead(microbatches > 0 ? groups.passes : 0)
+                                : stage_places.place(groups, map.has_backward(index, 0));
       for (int replica = 0; replica < module.replicas; ++replica) {
         const int lane = map.lane_of({.module = index, .replica = replica, .stage = 0});
         const std::vector<int> beside = map.lanes_beside(lane, map.flow().back());

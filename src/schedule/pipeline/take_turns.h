@@ -15,6 +15,9 @@ namespace tributary::schedule {
 /// features. Where nothing waits, a pass is one group of microbatches ahead of those that need it,
 /// or behind those that gave its gradients, so that other work hides its messages.
 ///
+/// Passes of a module ahead go where the ranks of a stage would wait longest in the whole step, and
+/// those for which no gap is left behind all of the backbone.
+///
 /// No lane waits for ever: the nominal times order all passes.
 ///
 /// errors: Fault::kBug when the lists have turns already

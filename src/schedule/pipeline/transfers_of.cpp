@@ -69,7 +69,8 @@ class Neighbours {
   }
   void come_along(const std::vector<int>& edges, Op op) {
     for (const int edge : edges)
-      transfers_.receives.push_back(transfer(op, edge, bytes_along(edge)));
+      if (!map_.carries_ahead(edge))
+        transfers_.receives.push_back(transfer(op, edge, bytes_along(edge)));
   }
   void go_along(const std::vector<int>& edges, Op op) {
     for (const int edge : edges) transfers_.sends.push_back(transfer(op, edge, bytes_along(edge)));
@@ -137,6 +138,24 @@ std::vector<FarEnd> far_ends_of_edge(const PipelineMap& map, const Action& trans
 
 PassTransfers transfers_of(const PipelineMap& map, int lane, const Action& pass) {
   return Neighbours(map, lane, pass).list();
+}
+
+std::vector<Action> receives_ahead(const PipelineMap& map, int lane) {
+  std::vector<Action> receives;
+  const Lane of = map.at(lane);
+  const auto [stage, chunk] = map.position_of(of.module, 0);
+  if (of.stage != stage) return receives;
+  for (const int edge : map.edges_into(of.module)) {
+    if (!map.carries_ahead(edge)) continue;
+    const int from = map.pipeline().edges[edge].from;
+    for (int microbatch = 0; microbatch < map.microbatches_of(from); ++microbatch)
+      receives.push_back({.op = Op::kReceiveFeatures,
+                          .chunk = chunk,
+                          .microbatch = microbatch,
+                          .peer = edge,
+                          .bytes = map.pipeline().modules[from].boundary});
+  }
+  return receives;
 }
 
 std::vector<FarEnd> far_ends_of(const PipelineMap& map, int lane, const Action& transfer) {

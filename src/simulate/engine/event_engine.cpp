@@ -50,7 +50,6 @@ class EventEngine {
     for (int lane = 0; lane < program_.lanes(); ++lane)
       if (lanes_[lane].next < program_.first_action(lane + 1))
         times_.blocked.push_back({.action = lanes_[lane].next, .message = lanes_[lane].waits_for});
-    times_.makespan = now_;
   }
 
  private:
@@ -150,9 +149,13 @@ class EventEngine {
       case StepKind::kHand:
         break;
     }
-    times.start = times.end = now_;
+    times.start = now_;
+    end_action(times);
     return true;
   }
+
+  /// The step ends with its last action: features for the step after may arrive later.
+  void end_action(ActionTimes& action) { action.end = times_.makespan = now_; }
 
   static bool is_missing(Nanoseconds time, int message, LaneState& state) {
     if (time != kNever) return false;
@@ -223,7 +226,7 @@ class EventEngine {
   }
   void end_pass(int lane) {
     LaneState& state = lanes_[lane];
-    times_.actions[state.running].end = now_;
+    end_action(times_.actions[state.running]);
     const int shared_step = state.meets ? program_.place_of_step(state.running) : -1;
     state.running = -1;
     state.meets = false;
@@ -317,7 +320,7 @@ class EventEngine {
     reductions_[index].ended = true;
     for (const int member : program_.reductions()[index].members) {
       --open_reductions_;
-      times_.actions[member].end = now_;
+      end_action(times_.actions[member]);
       set_reducing(program_.lane_of(member), -1);
     }
     for (const int after : reductions_[index].after) start_reduction_when_it_can(after);

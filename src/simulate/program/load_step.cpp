@@ -108,6 +108,7 @@ class StepLoading {
   }
 
   void load_optimizer(int action, const schedule::Lane& of, LoadedStep& loaded) const {
+    if (program_.map().is_ahead(program_.lane_of(action))) return;  // it has nothing to update
     Nanoseconds host;
     for (int chunk = 0; chunk < program_.pipeline().modules[of.module].chunks; ++chunk) {
       const cost::StageState state =

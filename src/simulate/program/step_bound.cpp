@@ -124,7 +124,7 @@ class Bounds {
     if (program_.channel_of(message).op == schedule::Op::kSendTurn) return;  // no pass gives it
     const int giver = chains_.giver_of(message);
     const int user = program_.user_of(message);
-    if (giver < 0) return;
+    if (giver < 0 || user < 0) return;
     for (const LinkUse& use : route.links) {
       LinkLoad& load = loads[use.link];
       load.bytes += use.weight * static_cast<double>(bytes.count);

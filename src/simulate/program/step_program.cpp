@@ -178,6 +178,7 @@ int StepProgram::user_of(int message) const {
   const int receive = messages_[message].receive;
   const Action& action = actions_[receive];
   if (action.op == Op::kReceiveTurn) return next_pass(receive);
+  if (map_->carries_ahead(channel_of(message).edge)) return -1;
   const bool forward = action.op == Op::kReceiveActivation || action.op == Op::kReceiveFeatures;
   const int pass = pass_at(lane_of_[receive], forward ? Pass::kForward : Pass::kInputGradient,
                            action.chunk, action.microbatch);
@@ -221,6 +222,7 @@ void StepProgram::find_messages() {
       visit(action, message);
       if (kind_[action] == StepKind::kSend) continue;
       const int user = user_of(message);
+      if (user < 0) continue;
       visit(user, message);
       if (!comes_in_whole_batches(channels_[channel])) continue;
       if (const int first = first_user_of(action); first != user) visit(first, message);

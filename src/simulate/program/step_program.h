@@ -52,7 +52,8 @@ struct StepMeeting {
 ///
 /// Lanes on the same ranks (PipelineMap::lanes_beside) share a collective stream, on which the
 /// backbone's reductions go first, then those of one colocated module after the other. Their
-/// optimizer steps run one after the other, the backbone's last.
+/// optimizer steps run one after the other, the backbone's last. Lanes ahead have nothing to
+/// update: they meet for the step when they are done.
 class StepProgram {
  public:
   /// shape:  whole_batches [edges] where the first pass that reads features waits for those of all
@@ -77,8 +78,8 @@ class StepProgram {
   [[nodiscard]] const Channel& channel_of(int message) const {
     return channels_[messages_[message].channel];
   }
-  /// The pass that uses a received message. In a whole batch the first one needs all of them, and
-  /// uses its own.
+  /// The pass that uses a received message; -1: one of the step after. In a whole batch the first
+  /// one needs all of them, and uses its own.
   [[nodiscard]] int user_of(int message) const;
   /// Whether the first pass that reads this channel waits for the messages of all microbatches:
   /// features of a whole batch, and gradients of a colocated module.

@@ -31,12 +31,18 @@ Executor::Executor(model::Model& model, const RunLanes& run, const ExecutorOptio
       run_(run),
       options_(options),
       map_(run.pipeline),
-      features_(model, run, options.items, options.microbatches),
+      features_(options.features != nullptr
+                    ? *options.features
+                    : own_.emplace(model, run, options.items, options.microbatches)),
       clock_(options.device) {
   for (const int lane : run.own()) lanes_.emplace(lane, state_of(lane));
 }
 
-Executor::LaneState Executor::state_of(int lane) const {
+FeatureExchange& Executor::carried(int edge) {
+  return options_.ahead != nullptr && map_.carries_ahead(edge) ? *options_.ahead : features_;
+}
+
+Executor::LaneState Executor::state_of(int lane) {
   LaneState state;
   state.lane = lane;
   state.module = map_.at(lane).module;
@@ -45,7 +51,11 @@ Executor::LaneState Executor::state_of(int lane) const {
   state.encoder = run_.encoder_on(lane);
   state.layout =
       state.is_backbone ? &model_.layout() : &model_.encoder_layouts().at(state.encoder->encoder);
-  if (module.is_colocated()) state.groups.emplace(module.passes, count_rounds(*options_.items));
+  if (module.is_colocated()) {
+    const FeatureExchange& made = carried(map_.edges_from(state.module).front());
+    state.groups = made.groups(map_.edges_from(state.module).front());
+    state.microbatches = made.microbatches();
+  }
   state.own = stages_of_rank(*state.layout);
   state.takes_features =
       !map_.edges_into(state.module).empty() || (state.is_backbone && options_.take_features);
@@ -61,6 +71,7 @@ void Executor::run(std::span<const LaneAction> actions) {
     tell_of_last_backward(actions, i);
     do_action(actions[i]);
   }
+  if (options_.ahead != nullptr) options_.ahead->settle();
   features_.finish();
   for (auto& [link, messages] : sends_)
     for (mesh::Pending& message : messages) message.wait();
@@ -110,7 +121,7 @@ std::optional<int> Executor::pass_of(const schedule::Action& action) const {
   if (!here_->groups || action.op == Op::kReduceGradients) return action.microbatch;
   const schedule::PassGroups& groups = *here_->groups;
   const std::int64_t pass = groups.pass_of(action.microbatch);
-  const bool is_last = pass + 1 == groups.passes ? action.microbatch + 1 == options_.microbatches
+  const bool is_last = pass + 1 == groups.passes ? action.microbatch + 1 == here_->microbatches
                                                  : groups.pass_of(action.microbatch + 1) > pass;
   const bool is_here =
       is_backward(action.op) ? is_last : action.microbatch == groups.first_of(pass);
@@ -146,9 +157,9 @@ void Executor::do_action(const LaneAction& lane_action) {
     case Op::kReceiveGradient:
       return post_receive(Passed::kGradient, after, here);
     case Op::kSendFeatures:
-      return features_.send(action.peer, *pass, give(Passed::kActivation, here));
+      return carried(action.peer).send(action.peer, *pass, give(Passed::kActivation, here));
     case Op::kReceiveFeatures:
-      return features_.expect(action.peer, *pass);
+      return carried(action.peer).expect(action.peer, *pass);
     case Op::kSendFeatureGradients:
       return features_.send_gradient(action.peer, *pass);
     case Op::kReceiveFeatureGradients:

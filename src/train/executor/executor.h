@@ -34,9 +34,12 @@ struct ExecutorOptions {
   std::function<at::Tensor(int microbatch, const Microbatch&, const at::Tensor& hidden)> loss = {};
   /// Collates a microbatch of this rank's replica of the backbone.
   std::function<Microbatch(int microbatch)> collate = {};
-  /// Collates the media that this rank encodes in a pass of an encoder that it runs.
+  /// Collates the media that this rank encodes in a pass of an encoder that it runs: for the step
+  /// after where that is ahead.
   std::function<model::EncoderInput(const EncoderLane&, int pass)> collate_media = {};
-  const DealtItems* items = nullptr;  // of the step; null: no encoder is apart
+  const DealtItems* items = nullptr;    // of the step; null: no encoder is apart
+  FeatureExchange* features = nullptr;  // of the step, encoded before; null: in this step
+  FeatureExchange* ahead = nullptr;     // of the step after, which a module ahead encodes
   /// Returns the features of a microbatch that encoders beside the run make; null: there are none.
   std::function<model::Features(int microbatch)> take_features = {};
   std::function<void(mesh::Section)> on_section = {};  // before each pass
@@ -94,6 +97,7 @@ class Executor {
     bool takes_features = false;           // its first stage
     // Of a colocated module: which microbatches of its list are one pass.
     std::optional<schedule::PassGroups> groups = {};
+    int microbatches = 0;  // in its list
     std::vector<int> own;  // virtual stage of each chunk
 
     [[nodiscard]] bool is_last(int stage) const { return stage + 1 == layout->virtual_stages(); }
@@ -118,7 +122,9 @@ class Executor {
     mesh::Pending message;
   };
 
-  [[nodiscard]] LaneState state_of(int lane) const;
+  [[nodiscard]] LaneState state_of(int lane);
+  /// The features that an edge carries in this step.
+  [[nodiscard]] FeatureExchange& carried(int edge);
   /// The pass that an action of a lane belongs to: its microbatch, or the group of those that a
   /// colocated module runs at once; none where the list only says that it is done already, or yet
   /// to come.
@@ -175,7 +181,8 @@ class Executor {
   std::map<int, std::pair<Microbatch, int>> microbatches_;  // and forwards yet to come
   // Likewise, by lane too.
   std::map<std::pair<int, int>, std::pair<model::EncoderInput, int>> media_;
-  FeatureExchange features_;
+  std::optional<FeatureExchange> own_;
+  FeatureExchange& features_;  // of the step
   std::map<Place, Pass> passes_;
   std::map<Place, Incoming> activations_;  // by the stage that takes them
   std::map<Place, Incoming> gradients_;

@@ -99,7 +99,9 @@ model::Features FeatureExchange::take_leaves(int microbatch) {
 at::Tensor FeatureExchange::take(int edge, int microbatch) {
   Exchange& of = exchange_of(edge, microbatch);
   check_turn(edge, microbatch, of.first + of.taken);
-  if (of.taken++ == 0) of.arrived = of.rows.take(extract(of.features, edge, microbatch));
+  const bool has_come = of.arrived.defined() || of.on_host.count() > 0;
+  if (of.taken++ == 0 && !has_come)
+    of.arrived = of.rows.take(extract(of.features, edge, microbatch));
   const auto place = static_cast<std::size_t>(microbatch - of.first);
   return waits_on_host(edge) ? take_from_host(of, place) : take_part(of, place);
 }
@@ -113,17 +115,20 @@ at::Tensor FeatureExchange::take_part(Exchange& of, std::size_t place) {
 }
 
 at::Tensor FeatureExchange::take_from_host(Exchange& of, std::size_t place) {
-  if (of.kept.size() == 1) return take_part(of, place);
   at::Tensor taken;
-  if (place == 0) {
+  if (of.arrived.defined()) {
+    if (of.kept.size() == 1) return take_part(of, place);
     taken = take_part(of, place).clone();  // a part would keep them all on the device
-    for (std::size_t later = 1; later < of.kept.size(); ++later)
-      of.on_host.keep(take_part(of, later));
-  } else {
-    taken = of.on_host.take(place - 1);
+    move_to_host(of, place + 1);
   }
-  of.on_host.fetch(place);  // of the next microbatch
+  const std::size_t next = place + 1 + of.on_host.count() - of.kept.size();
+  if (!taken.defined()) taken = of.on_host.take(next - 1);
+  of.on_host.fetch(next);
   return taken;
+}
+
+void FeatureExchange::move_to_host(Exchange& of, std::size_t place) {
+  for (; place < of.kept.size(); ++place) of.on_host.keep(take_part(of, place));
 }
 
 void FeatureExchange::keep_gradients(int microbatch, const model::Features& leaves) {
@@ -164,6 +169,17 @@ void FeatureExchange::expect_gradient(int edge, int pass) {
 at::Tensor FeatureExchange::take_gradient(int edge, int pass) {
   Exchange& of = exchange(edge, pass);
   return of.rows.take_gradient(extract(of.gradients, edge, pass));
+}
+
+// First what comes: those that send it wait for that.
+void FeatureExchange::settle() {
+  for (auto& [of_pass, of] : exchanges_) {
+    const auto [edge, pass] = of_pass;
+    if (!of.features) continue;
+    of.arrived = of.rows.take(extract(of.features, edge, pass));
+    if (waits_on_host(edge)) move_to_host(of, 0);
+  }
+  finish();
 }
 
 void FeatureExchange::finish() {

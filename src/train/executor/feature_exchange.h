@@ -19,6 +19,8 @@ namespace tributary::train {
 /// way back: one message for each pass of an encoder, whose rows several microbatches take where
 /// the encoder is colocated. A message is on its way while later passes are computed.
 ///
+/// Features that are encoded ahead come in the step before the one that takes them.
+///
 /// Made alike on all ranks; model, run and items must outlive it. Without edges there are no items.
 class FeatureExchange {
  public:
@@ -41,6 +43,13 @@ class FeatureExchange {
 
   /// Waits until everything that was sent has left. collective: none
   void finish();
+  /// Waits for all features that are expected, too, which stay here for the step that takes them.
+  /// collective: as takes of parallel::Redistribute
+  void settle();
+
+  /// Which microbatches take their features from each pass of an encoder.
+  [[nodiscard]] schedule::PassGroups groups(int edge) const;
+  [[nodiscard]] int microbatches() const { return microbatches_; }
 
  private:
   /// The rows of a pass, on this rank.
@@ -53,7 +62,7 @@ class FeatureExchange {
     int taken = 0;                           // by how many microbatches
     int returned = 0;                        // gradients of how many
     at::Tensor arrived = {};                 // features that microbatches take
-    WaitingRows on_host = {};                // or those of all but the first one
+    WaitingRows on_host = {};                // or those that wait, of the last microbatches
     std::vector<at::Tensor> to_return = {};  // gradients of the first microbatches
     WaitingRows returning = {};              // or on the host
   };
@@ -61,7 +70,6 @@ class FeatureExchange {
   [[nodiscard]] std::span<const schedule::MediaRound> rounds(int edge) const {
     return (*items_)[static_cast<std::size_t>(edge)];
   }
-  [[nodiscard]] schedule::PassGroups groups(int edge) const;
   [[nodiscard]] Exchange& exchange(int edge, int pass);
   [[nodiscard]] Exchange& exchange_of(int edge, int microbatch) {
     return exchange(edge, static_cast<int>(groups(edge).pass_of(microbatch)));
@@ -73,6 +81,8 @@ class FeatureExchange {
   /// Takes the features of the `place`-th microbatch of a pass.
   [[nodiscard]] static at::Tensor take_part(Exchange& of, std::size_t place);
   [[nodiscard]] static at::Tensor take_from_host(Exchange& of, std::size_t place);
+  /// Those of the `place`-th microbatch and all later ones.
+  static void move_to_host(Exchange& of, std::size_t place);
   void keep_sent(int edge, std::vector<mesh::Pending> messages);
   [[nodiscard]] std::int64_t width(int edge) const;
 

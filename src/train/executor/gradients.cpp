@@ -51,6 +51,7 @@ struct Agreement {
   std::int64_t targets = 0;       // or pairs, of the global batch
   std::int64_t microbatches = 0;  // that every rank runs
   std::int64_t refused = 0;       // 1: the data of some rank are beyond a limit
+  std::int64_t next = 0;          // microbatches of the step after; 0: nothing is encoded for it
 };
 
 /// A 62-bit hash of the samples.
@@ -71,7 +72,9 @@ Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> sam
                 std::int64_t microbatches, const GradientOptions& options) {
   Agreement agreed{.targets = count_targets(samples, options.pairs != nullptr),
                    .microbatches = microbatches,
-                   .refused = options.refused ? 1 : 0};
+                   .refused = options.refused ? 1 : 0,
+                   .next = options.next != nullptr ? options.next->microbatches : 0};
+  std::int64_t next_refused = options.next != nullptr && options.next->refused ? 1 : 0;
   std::vector<std::int64_t> samples_of, plan_of;  // [ranks]
   StepSums sums;
   sums.each(fingerprint(samples), samples_of);
@@ -79,7 +82,10 @@ Agreement agree(const mesh::Mesh& mesh, std::span<const data::EncodedSample> sam
   sums.sum(agreed.targets, /*counts=*/mesh.leads_replica());
   sums.largest(agreed.microbatches);
   sums.largest(agreed.refused);
+  sums.largest(agreed.next);
+  sums.largest(next_refused);
   sums.share(mesh.world());
+  if (next_refused != 0) agreed.next = 0;
   if (agreed.refused != 0) return agreed;
   std::map<std::int64_t, std::int64_t> samples_of_replica;
   for (std::size_t rank = 0; rank < samples_of.size(); ++rank) {
@@ -162,6 +168,17 @@ class StepLoss {
   double reference_seconds_ = 0;
 };
 
+/// Encodes the media of a step before its first pass, where the step before has not.
+std::unique_ptr<FeatureExchange> encode_first(model::Model& model, const RunLanes& run,
+                                              std::int64_t microbatches, ExecutorOptions options) {
+  const StepSchedule schedule = schedule_step(run, microbatches, microbatches);
+  auto features =
+      std::make_unique<FeatureExchange>(model, run, options.items, schedule.next_microbatches);
+  options.features = options.ahead = features.get();
+  Executor(model, run, options).run(actions_ahead(run, schedule.actions));
+  return features;
+}
+
 std::vector<const data::EncodedSample*> select(std::span<const data::EncodedSample> samples,
                                                std::span<const std::int32_t> members) {
   std::vector<const data::EncodedSample*> selected;
@@ -211,7 +228,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   for (const auto& unit : model.units()) unit->clear_gradient();
   const RunLanes alone = one_lane();
   const RunLanes& run = options.lanes != nullptr ? *options.lanes : alone;
-  const StepSchedule schedule = schedule_step(run, agreed.microbatches);
+  const StepSchedule schedule = schedule_step(run, agreed.microbatches, agreed.next);
   const ModalitySet with_rows =
       rows_taken_inline(model.layout(), run)
           .without(options.flow != nullptr ? options.flow->takes() : ModalitySet());
@@ -229,16 +246,19 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   };
   const StepMedia none;
   const StepMedia& media = options.media != nullptr ? *options.media : none;
+  const auto collate_from = [&](const StepMedia& of, const EncoderLane& own, int pass) {
+    return collate_encoder_input(of.encoded, items_of_pass(own, of.items, pass), of.first_id,
+                                 model.encoder_layouts().at(own.encoder), options.device);
+  };
   const auto collate_media = [&](const EncoderLane& own, int pass) {
-    return collate_encoder_input(media.encoded, items_of_pass(own, media.items, pass),
-                                 media.first_id, model.encoder_layouts().at(own.encoder),
-                                 options.device);
+    return collate_from(media, own, pass);
   };
   ExecutorOptions running{.device = options.device,
                           .microbatches = schedule.microbatches,
                           .collate = collate_bin,
                           .collate_media = collate_media,
                           .items = &media.items,
+                          .features = options.ready,
                           .on_section = options.on_section,
                           .on_action = options.on_action};
   if (options.flow != nullptr)
@@ -246,6 +266,23 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
       return bin < microbatches.bins() ? options.flow->take(select(samples, microbatches.bin(bin)))
                                        : model::Features();
     };
+  const Stopwatch watch;
+  std::unique_ptr<FeatureExchange> encoded;
+  if (run.encodes_ahead() && options.ready == nullptr) {
+    encoded = encode_first(model, run, agreed.microbatches, running);
+    running.features = encoded.get();
+  }
+  const double encoding = encoded ? watch.seconds() : 0;
+  const StepMedia& next = agreed.next > 0 ? *options.next->media : none;
+  const schedule::PipelineMap map(run.pipeline);
+  if (agreed.next > 0) {
+    result.ahead =
+        std::make_unique<FeatureExchange>(model, run, &next.items, schedule.next_microbatches);
+    running.ahead = result.ahead.get();
+    running.collate_media = [&](const EncoderLane& own, int pass) {
+      return collate_from(map.is_ahead(own.lane) ? next : media, own, pass);
+    };
+  }
   StepLoss loss(model, options, agreed.targets);
   loss.run_reference(run, schedule.actions, running);
   running.collate = collate_counted;
@@ -259,6 +296,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
              .found = str(execution.in_flight), .expected = str("at most ", schedule.in_flight));
   result.reduced = execution.reduced;
   result.seconds = execution.seconds;
+  result.seconds.forward += encoding;
   loss.put_into(result);
   result.of_lanes = std::move(execution.of_lanes);
   result.began = execution.began;

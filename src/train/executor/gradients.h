@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,12 +40,20 @@ struct BatchResult {
   std::int64_t attention_rows = 0;    // of the backbone's attention, padding included
   /// [s] Of each pass of a lane of this rank, without waits inside it.
   std::map<int, std::vector<double>> of_lanes;
+  std::unique_ptr<FeatureExchange> ahead = {};  // features of the step after; null: none were made
 };
 
 /// What is compared in a step on pairs of answers.
 struct PairObjective {
   config::ObjectiveSection section;
   WeightCopy* reference = nullptr;  // of the model's parameters
+};
+
+/// The step after this one, whose media a module ahead encodes meanwhile.
+struct NextStep {
+  std::int64_t microbatches = 0;     // of this rank's replica
+  bool refused = false;              // the data of this rank are beyond a limit
+  const StepMedia* media = nullptr;  // it must outlive the features
 };
 
 struct GradientOptions {
@@ -58,6 +67,8 @@ struct GradientOptions {
   const RunLanes* lanes = nullptr;   // of this rank; null: the model lies on one stage
   const StepMedia* media = nullptr;  // of the step, where encoders have meshes of their own
   Flow* flow = nullptr;              // null: no encoders beside the run
+  FeatureExchange* ready = nullptr;  // features of a module ahead; null: encode them first
+  const NextStep* next = nullptr;    // null: no step comes after this one, or no module is ahead
   std::function<void(mesh::Section)> on_section = {};  // before each pass
   std::function<void()> on_action = {};                // before each action of this rank
 };

@@ -51,12 +51,29 @@ void join_turns(std::span<const int> lanes, const std::vector<ActionList>& lists
 
 }  // namespace
 
-StepSchedule schedule_step(const RunLanes& run, std::int64_t microbatches) {
+std::vector<LaneAction> actions_ahead(const RunLanes& run, const std::vector<LaneAction>& actions) {
+  const schedule::PipelineMap map(run.pipeline);
+  std::vector<LaneAction> ahead;
+  std::ranges::copy_if(actions, std::back_inserter(ahead), [&](const LaneAction& each) {
+    const bool receives = each.action.op == schedule::Op::kReceiveFeatures;
+    return map.is_ahead(each.lane) || (receives && map.carries_ahead(each.action.peer));
+  });
+  return ahead;
+}
+
+StepSchedule schedule_step(const RunLanes& run, std::int64_t microbatches,
+                           std::int64_t next_microbatches) {
   schedule::Pipeline pipeline = run.pipeline;
-  pipeline.microbatches = schedule::count_rounds(pipeline, static_cast<std::size_t>(microbatches));
+  const auto rounds = [&](std::int64_t fullest) {
+    return schedule::count_rounds(pipeline, static_cast<std::size_t>(fullest));
+  };
+  pipeline.microbatches = rounds(microbatches);
+  pipeline.next_microbatches = next_microbatches > 0 ? rounds(next_microbatches) : 0;
   schedule::Schedule lowered = schedule::lower_schedule(
       schedule::schedule_passes(pipeline), {.receive = kBuffersOfALink, .send = kBuffersOfALink});
-  StepSchedule step{.actions = {}, .microbatches = pipeline.microbatches};
+  StepSchedule step{.actions = {},
+                    .microbatches = pipeline.microbatches,
+                    .next_microbatches = *pipeline.next_microbatches};
   const schedule::PipelineMap map(pipeline);
   std::vector<std::pair<int, std::span<const schedule::Action>>> backwards;
   std::vector<int> others;  // the backbone, and those that take turns with it

@@ -20,6 +20,7 @@ class WaitingRows {
  public:
   /// Begins to move rows to the host. Their numbers count up from 0.
   void keep(const at::Tensor& rows);
+  [[nodiscard]] std::size_t count() const { return rows_.size(); }
   /// Begins to bring rows back; a number that is not kept is none.
   void fetch(std::size_t number);
   /// The rows, on their device again.

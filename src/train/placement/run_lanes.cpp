@@ -27,6 +27,10 @@ std::int64_t RunLanes::sent_bytes() const {
   return bytes;
 }
 
+bool RunLanes::encodes_ahead() const {
+  return std::ranges::any_of(pipeline.modules, &schedule::PipelineModule::ahead);
+}
+
 ModalitySet RunLanes::taken_apart() const {
   ModalitySet taken;
   for (const FeatureEdge& edge : edges) taken |= edge.takes;

@@ -68,6 +68,8 @@ struct RunLanes {
   [[nodiscard]] const EncoderLane* find_encoder(std::string_view encoder) const;
   /// Whether encoders have meshes of their own, whose passes and data come from a step's media.
   [[nodiscard]] bool has_encoders_apart() const { return !edges.empty(); }
+  /// Whether one of them encodes for the step after.
+  [[nodiscard]] bool encodes_ahead() const;
   /// The modalities of those encoders.
   [[nodiscard]] ModalitySet taken_apart() const;
   /// What the ranks of the backbone compute on of a sample: without media of other encoders.

@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::int64_t kWide = 4;  // bytes of a float32
 
+std::int64_t value_bytes_of(const config::ModelSection& section) {
+  return section.dtype == config::Dtype::kFloat32 ? kWide : 2;
+}
+
 std::int64_t local_elements(const parallel::Unit& unit) {
   std::int64_t elements = 0;
   for (const auto& parameter : unit.parameters()) elements += parameter->local_elements();
@@ -42,7 +46,7 @@ class Ledger {
       : need_(need),
         optimizer_(optimizer),
         keeps_start_(keeps_start),
-        value_bytes_(section.dtype == config::Dtype::kFloat32 ? kWide : 2),
+        value_bytes_(value_bytes_of(section)),
         shards_(layout.mesh->shard().size()) {
     if (layout.chain) options_ = layout.chain->options();
     gradient_bytes_ = options_.reduce_in_f32 ? kWide : value_bytes_;
@@ -140,6 +144,8 @@ MemoryNeed count_memory(const config::ModelSection& section, const config::Model
           .try_emplace(unit->layout().mesh, need, section, optimizer, keeps_start, unit->layout())
           .first->second.add(*unit, trains);
   }
+  for (const auto& [encoder, layout] : layouts.encoders)
+    need.features[encoder] = {hollow->feature_width(encoder) * value_bytes_of(section)};
   return need;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct MemoryNeed {
   Bytes whole = {};        // sharded parameters and gradients that are made whole to compute
   Bytes on_host = {};      // the part of the above that host memory keeps for a CUDA device
   Bytes activations = {};  // of one full microbatch, an estimate; no part of total()
+  // A row of each encoder with a mesh of its own: of a patch, or of sound. No part of total().
+  std::map<std::string, Bytes> features = {};
 
   [[nodiscard]] std::int64_t count_parameters() const;
   [[nodiscard]] std::int64_t count_trained() const;

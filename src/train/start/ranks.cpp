@@ -233,8 +233,8 @@ parallel::Layout lay_out_on(const mesh::Mesh& mesh, const config::RunConfig& con
   return layout_of(config, mesh, {});
 }
 
-data::LoaderState gather_loader_state(const Session& session) {
-  data::LoaderState state = session.loader->state();
+data::LoaderState gather_loader_state(const Session& session, data::LoaderState own_state) {
+  data::LoaderState state = std::move(own_state);
   const mesh::Mesh& mesh = *session.mesh;
   if (mesh.world().is_single()) return state;
   Json own = Json::object();

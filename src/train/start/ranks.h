@@ -84,6 +84,6 @@ void run_for_all(const Ranks& ranks, const std::function<void()>& part);
 
 /// The loader's state with what every replica's loader found bad.
 /// collective: over all ranks
-[[nodiscard]] data::LoaderState gather_loader_state(const Session& session);
+[[nodiscard]] data::LoaderState gather_loader_state(const Session& session, data::LoaderState own);
 
 }  // namespace tributary::train

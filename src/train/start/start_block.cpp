@@ -42,6 +42,16 @@ std::string describe_memory(const MemoryNeed& need, const MemoryPlace& place, in
   return text;
 }
 
+/// What ranks of the backbone's first stage keep besides where modules encode a step ahead.
+std::string describe_ahead(const MemoryNeed& need, const config::ParallelSection& parallel) {
+  std::string text;
+  for (const config::ModuleSection& module : parallel.modules)
+    if (module.ahead)
+      text += str("; besides, features of ", module.module, " for one step more, ",
+                  describe_bytes(need.features.at(module.module)), " a row");
+  return text;
+}
+
 /// The degrees of each mesh: those of the backbone alone where all modules lie on it.
 std::string describe_modules(const Ranks& ranks) {
   std::string text = config::describe(ranks.mesh().shape());
@@ -81,7 +91,9 @@ void print_start(std::ostream& out, const config::RunConfig& config, const Ranks
     print_line(out, "adapter", config::describe_adapter(config.model.adapter));
   if (config.objective.compares_pairs())
     print_line(out, "objective", config::describe_objective(config.objective));
-  print_line(out, "memory", describe_memory(need, place, ranks.launch.world));
+  print_line(
+      out, "memory",
+      describe_memory(need, place, ranks.launch.world) + describe_ahead(need, config.parallel));
   print_line(out, "device", describe_device(config, ranks));
   print_line(out, "directory", config::run_directory(config));
 }

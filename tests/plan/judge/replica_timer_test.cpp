@@ -29,7 +29,7 @@ struct Case {
 schedule::Pipeline with_one_replica(schedule::Pipeline pipeline) {
   for (schedule::PipelineModule& module : pipeline.modules) {
     module.replicas = 1;
-    module.takes_turns = false;
+    module.takes_turns = module.ahead = false;
   }
   return pipeline;
 }

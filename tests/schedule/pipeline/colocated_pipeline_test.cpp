@@ -164,11 +164,6 @@ Pipeline make_turns(int stages, int microbatches, int passes, bool takes_turns =
           .microbatches = microbatches};
 }
 
-std::string lists_of(const Schedule& schedule, int first, int count) {
-  return to_text(std::span(schedule.lists)
-                     .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
-}
-
 TEST(ColocatedPipeline, TakesTurnsWhereThePipelineWaits) {
   const Schedule schedule = schedule_passes(make_turns(2, 4, 2));
   // Stage 0 encodes the second half while its first microbatches are on stage 1, which does so

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,12 @@ inline Pipeline make_pipeline(config::PipelineOrder order, int stages, int micro
                               int chunks = 0) {
   return {
       .modules = {make_module(order, stages, chunks)}, .edges = {}, .microbatches = microbatches};
+}
+
+/// The lists of some lanes as text.
+inline std::string lists_of(const Schedule& schedule, int first, int count) {
+  return to_text(std::span(schedule.lists)
+                     .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
 }
 
 inline void draw_times(RandomStream& random, PipelineModule& module) {
@@ -96,6 +103,8 @@ inline void add_beside(RandomStream& random, const std::string& name, Pipeline& 
   draw_times(random, encoder);
   draw_frozen(random, encoder);
   if (traits_of(pipeline.modules[backbone].order).splits_backward) encoder.trains = {false};
+  encoder.ahead =
+      encoder.takes_turns && encoder.trains == std::vector<bool>{false} && random.below(2) == 0;
   // Before or behind the others in the order of lanes.
   const bool is_first = random.below(2) == 0;
   const int index = is_first ? 0 : last;

@@ -58,6 +58,13 @@ TEST(CountMemory, KeepsSixteenBytesOfATrainedParameterInFloat32) {
   EXPECT_EQ(need.moments.count, 8 * need.count_parameters());
 }
 
+TEST(CountMemory, NamesTheFeaturesOfEncodersApart) {
+  EXPECT_TRUE(need_of({}).features.empty());
+  model::ModelLayout layout;
+  layout.encoders["vision"] = {};
+  EXPECT_EQ(count_memory({}, three_billion(), layout).features.at("vision").count, 4 * 1280);
+}
+
 TEST(CountMemory, OfARunWithAdaptersOnlyTheseTrain) {
   config::ModelSection section;
   section.adapter = {.kind = config::AdapterKind::kLora, .rank = 16, .targets = {"q_proj"}};
