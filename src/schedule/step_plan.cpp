@@ -19,6 +19,7 @@ constexpr std::int64_t kEvaluationsOfASample = 1000;
 constexpr double kEnoughGap = 1e-3;
 constexpr double kFillAimedAt = 0.98;  // of a microbatch; above it tokens count as a load
 constexpr int kRoundsTried = 2;
+constexpr double kLateEnough = 0.01;  // a replica, behind the level of all
 
 using Places = std::vector<std::int32_t>;
 
@@ -35,13 +36,19 @@ PackedBins pack_places(const StepProblem& problem, std::span<const std::int32_t>
   return packed;
 }
 
+/// The samples in each of some buckets.
+std::vector<Places> members_of(std::span<const std::int32_t> bucket_of, std::int64_t buckets) {
+  std::vector<Places> members(static_cast<std::size_t>(buckets));
+  for (std::size_t i = 0; i < bucket_of.size(); ++i)
+    members[bucket_of[i]].push_back(static_cast<std::int32_t>(i));
+  return members;
+}
+
 /// Packs the samples of each replica separately.
 StepPlan pack_each(const StepProblem& problem, std::vector<std::int32_t> replica_of) {
-  std::vector<Places> places(static_cast<std::size_t>(problem.replicas));
-  for (std::size_t i = 0; i < replica_of.size(); ++i)
-    places[replica_of[i]].push_back(static_cast<std::int32_t>(i));
   StepPlan plan{.replica_of = std::move(replica_of), .microbatches = {}};
-  for (const Places& own : places) plan.microbatches.push_back(pack_places(problem, own));
+  for (const Places& own : members_of(plan.replica_of, problem.replicas))
+    plan.microbatches.push_back(pack_places(problem, own));
   return plan;
 }
 
@@ -55,17 +62,18 @@ std::vector<std::int32_t> deal_in_turn(const StepProblem& problem) {
 /// The loads of all samples in one dimension.
 using Loads = std::vector<std::int64_t>;
 
-/// The times of each chain, or their sum.
+/// The times of each chain that some sample has work for, or their sum.
 std::vector<Loads> loads_of_chains(std::span<const SampleLoad> samples, config::Balance by) {
-  const bool apart = by == config::Balance::kLpt2d && !samples.empty();
-  std::vector<Loads> loads(apart ? samples.front().chains.size() : 1);
-  for (const SampleLoad& sample : samples) {
-    if (apart)
-      for (std::size_t i = 0; i < loads.size(); ++i)
-        loads[i].push_back(sample.chains.at(i).time.count);
-    else
-      loads.front().push_back(sample.sum().count);
+  Loads sums;
+  for (const SampleLoad& sample : samples) sums.push_back(sample.sum().count);
+  if (by != config::Balance::kLpt2d || samples.empty()) return {sums};
+  std::vector<Loads> loads;
+  for (std::size_t chain = 0; chain < samples.front().chains.size(); ++chain) {
+    Loads& times = loads.emplace_back();
+    for (const SampleLoad& sample : samples) times.push_back(sample.chains.at(chain).time.count);
+    if (std::ranges::max(times) == 0) loads.pop_back();
   }
+  if (loads.empty()) loads.push_back(std::move(sums));
   return loads;
 }
 
@@ -79,42 +87,36 @@ Loads loads_of_tokens(std::span<const SampleLoad> samples, Tokens capacity, std:
   return loads;
 }
 
+std::int64_t evaluations_of(const StepProblem& problem) {
+  return problem.evaluations > 0
+             ? problem.evaluations
+             : kEvaluations + kEvaluationsOfASample * std::ssize(problem.samples);
+}
+
 /// Raises each dimension to one level by what every bucket holds beforehand, so that the max load
-/// is the max excess of any chain over its own bound. With a capacity, tokens are a dimension.
-Balance share_within(std::span<const SampleLoad> samples, config::Balance by, std::int64_t buckets,
-                     std::optional<Tokens> capacity, const BalanceBudget& budget) {
-  std::vector<Loads> dimensions = loads_of_chains(samples, by);
+/// is the max excess of any chain over its own bound. Tokens may be a dimension too.
+Balance share_out(const StepProblem& problem, std::int64_t buckets, bool limits_tokens) {
+  std::vector<Loads> dimensions = loads_of_chains(problem.samples, problem.balance);
   std::vector<std::int64_t> held;
   for (const Loads& loads : dimensions)
     held.push_back(balance_bound({.buckets = buckets, .dimensions = 1, .loads = loads}));
   const std::int64_t level = std::ranges::max(held);
   for (std::int64_t& bound : held) bound = level - bound;
-  if (capacity) {
-    dimensions.push_back(loads_of_tokens(samples, *capacity, level));
+  if (limits_tokens) {
+    dimensions.push_back(loads_of_tokens(problem.samples, problem.capacity, level));
     held.push_back(0);
   }
   Loads rows;
-  for (std::size_t i = 0; i < samples.size(); ++i)
+  for (std::size_t i = 0; i < problem.samples.size(); ++i)
     for (const Loads& loads : dimensions) rows.push_back(loads[i]);
   return balance(
       {.buckets = buckets, .dimensions = std::ssize(dimensions), .loads = rows, .held = held},
-      budget);
-}
-
-Balance share_out(const StepProblem& problem, std::int64_t buckets, bool limits_tokens) {
-  return share_within(
-      problem.samples, problem.balance, buckets,
-      limits_tokens ? std::optional(problem.capacity) : std::nullopt,
-      {.evaluations = kEvaluations + kEvaluationsOfASample * std::ssize(problem.samples),
-       .enough_gap = kEnoughGap});
+      {.evaluations = evaluations_of(problem), .enough_gap = kEnoughGap});
 }
 
 PackedBins bins_of(std::span<const std::int32_t> bucket_of, std::int64_t buckets) {
-  std::vector<Places> members(static_cast<std::size_t>(buckets));
-  for (std::size_t i = 0; i < bucket_of.size(); ++i)
-    members[bucket_of[i]].push_back(static_cast<std::int32_t>(i));
   PackedBins bins{.first = {0}, .items = {}};
-  for (const Places& own : members) {
+  for (const Places& own : members_of(bucket_of, buckets)) {
     if (own.empty()) continue;  // fewer samples than buckets
     bins.items.insert(bins.items.end(), own.begin(), own.end());
     bins.first.push_back(static_cast<std::int32_t>(bins.items.size()));
@@ -122,12 +124,13 @@ PackedBins bins_of(std::span<const std::int32_t> bucket_of, std::int64_t buckets
   return bins;
 }
 
-bool do_fit(const StepProblem& problem, const PackedBins& bins) {
-  for (std::int64_t bin = 0; bin < bins.bins(); ++bin) {
-    Tokens tokens;
-    for (const std::int32_t place : bins.bin(bin)) tokens += problem.samples[place].tokens;
-    if (tokens > problem.capacity) return false;
-  }
+bool do_fit(const StepProblem& problem, const StepPlan& plan) {
+  for (const PackedBins& bins : plan.microbatches)
+    for (std::int64_t bin = 0; bin < bins.bins(); ++bin) {
+      Tokens tokens;
+      for (const std::int32_t place : bins.bin(bin)) tokens += problem.samples[place].tokens;
+      if (tokens > problem.capacity) return false;
+    }
   return true;
 }
 
@@ -156,16 +159,58 @@ StepPlan deal_rounds(const StepProblem& problem, const PackedBins& bins) {
   return plan;
 }
 
-/// Level buckets, one for each microbatch of each replica; null where the capacity is too small.
-std::optional<StepPlan> share_rounds(const StepProblem& problem, std::int64_t rounds,
-                                     bool limits_tokens) {
+/// Level buckets, one for each microbatch of each replica. They may exceed the capacity.
+StepPlan share_rounds(const StepProblem& problem, std::int64_t rounds, bool limits_tokens) {
   const std::int64_t buckets = rounds * problem.replicas;
   const Balance shared = share_out(problem, buckets, limits_tokens);
-  const PackedBins bins = bins_of(shared.bucket_of, buckets);
-  if (!do_fit(problem, bins)) return std::nullopt;
-  StepPlan plan = deal_rounds(problem, bins);
+  StepPlan plan = deal_rounds(problem, bins_of(shared.bucket_of, buckets));
   plan.gap = shared.gap();
   return plan;
+}
+
+/// Level replicas, and then level microbatches of each; null where one of them has fewer samples
+/// than that.
+std::optional<StepPlan> share_replicas(const StepProblem& problem, std::int64_t rounds) {
+  const Balance shared = share_out(problem, problem.replicas, /*limits_tokens=*/false);
+  StepPlan plan{.replica_of = shared.bucket_of, .microbatches = {}, .gap = shared.gap()};
+  for (const Places& own : members_of(shared.bucket_of, problem.replicas)) {
+    if (std::ssize(own) < rounds) return std::nullopt;
+    std::vector<SampleLoad> samples;
+    for (const std::int32_t place : own) samples.push_back(problem.samples[place]);
+    StepProblem alone = problem;
+    alone.samples = samples;
+    alone.replicas = 1;
+    alone.evaluations = std::max<std::int64_t>(1, evaluations_of(problem) / problem.replicas);
+    PackedBins bins = std::move(share_rounds(alone, rounds, false).microbatches.front());
+    for (std::int32_t& item : bins.items) item = own[item];
+    plan.microbatches.push_back(std::move(bins));
+  }
+  return plan;
+}
+
+/// How late the slowest replica is, of the whole step: its excess on a chain over a lower bound.
+double lateness(const StepProblem& problem, const StepPlan& plan) {
+  std::int64_t level = 1;
+  std::int64_t late = 0;
+  for (const Loads& loads : loads_of_chains(problem.samples, problem.balance)) {
+    const BalanceProblem times{.buckets = problem.replicas, .dimensions = 1, .loads = loads};
+    const std::int64_t bound = balance_bound(times);
+    level = std::max(level, bound);
+    late = std::max(late, balance_value(times, plan.replica_of) - bound);
+  }
+  return static_cast<double>(late) / static_cast<double>(level);
+}
+
+/// Level microbatches without a capacity. A sample above their mean leaves all others level and its
+/// replica late: replicas that meet once a step are made level first then.
+StepPlan share_step(const StepProblem& problem, std::int64_t rounds) {
+  StepPlan plan = share_rounds(problem, rounds, /*limits_tokens=*/false);
+  if (problem.replicas == 1 || problem.meeting == Meeting::kMicrobatch) return plan;
+  const double late = lateness(problem, plan);
+  if (late <= kLateEnough) return plan;
+  std::optional<StepPlan> by_replica = share_replicas(problem, rounds);
+  return by_replica && lateness(problem, *by_replica) < late ? std::move(*by_replica)
+                                                             : std::move(plan);
 }
 
 Places places_of_all(const StepProblem& problem) {
@@ -184,13 +229,12 @@ std::int64_t rounds_of(const StepProblem& problem, std::int64_t bins) {
 StepPlan level_rounds(const StepProblem& problem) {
   const std::int64_t asked =
       std::min(problem.microbatches, rounds_of(problem, std::ssize(problem.samples)));
-  if (std::optional<StepPlan> plan = share_rounds(problem, asked, /*limits_tokens=*/false))
-    return std::move(*plan);
+  if (StepPlan plan = share_step(problem, asked); do_fit(problem, plan)) return plan;
   const Places all = places_of_all(problem);
   const PackedBins packed = pack_places(problem, all);
   const std::int64_t rounds = std::max(asked, rounds_of(problem, packed.bins()));
-  if (std::optional<StepPlan> plan = share_rounds(problem, rounds, /*limits_tokens=*/true))
-    return std::move(*plan);
+  if (StepPlan plan = share_rounds(problem, rounds, /*limits_tokens=*/true); do_fit(problem, plan))
+    return plan;
   return deal_rounds(
       problem, split_to_multiple(packed, lengths_of(problem, all), {}, rounds * problem.replicas));
 }
@@ -222,17 +266,13 @@ StepPlan balance_rounds(const StepProblem& problem) {
   if (problem.packing == config::Packing::kNone) return deal_rounds(problem, packed);
   const std::int64_t fewest = rounds_of(problem, packed.bins());
   for (std::int64_t rounds = fewest; rounds < fewest + kRoundsTried; ++rounds)
-    if (std::optional<StepPlan> plan = share_rounds(problem, rounds, /*limits_tokens=*/true))
-      return std::move(*plan);
+    if (StepPlan plan = share_rounds(problem, rounds, /*limits_tokens=*/true);
+        do_fit(problem, plan))
+      return plan;
   return deal_rounds(problem, packed);
 }
 
 }  // namespace
-
-Balance share_level(std::span<const SampleLoad> samples, config::Balance by, std::int64_t buckets,
-                    const BalanceBudget& budget) {
-  return share_within(samples, by, buckets, std::nullopt, budget);
-}
 
 StepPlan plan_step(const StepProblem& problem) {
   TRIB_REQUIRE(problem.replicas >= 1 && problem.replicas <= kMostReplicas,

@@ -41,6 +41,7 @@ struct StepProblem {
   config::Packing packing = config::Packing::kBestFitDecreasing;
   std::int64_t microbatches = 0;  // for each replica, with kLevel
   Tokens capacity;                // of a microbatch
+  std::int64_t evaluations = 0;   // that balancing may take; 0: by the number of samples
 };
 
 /// The replica and the microbatch of each sample in a global batch.
@@ -62,20 +63,16 @@ struct StepPlan {
 /// Replicas that meet once a step are balanced over the step and pack their samples; those that
 /// meet at every microbatch are balanced in each round, with the fewest microbatches that hold all
 /// samples. Packing::kLevel balances all microbatches of the step, because pipelines wait for their
-/// slowest stage at each. Their number is the one asked for, larger only where the samples need it
-/// and smaller only where there are fewer samples; rounds run in the places of place_of_round.
+/// slowest stage at each; where replicas meet once a step and one would be over 1 % late, as with a
+/// sample above the mean of a microbatch, replicas are balanced first. The number of microbatches
+/// is the one asked for, larger only where the samples need it and smaller only where there are
+/// fewer samples; rounds run in the places of place_of_round.
 ///
 /// units:  a pure function: the same on every rank and for any number of threads
 /// errors: Fault::kInput for a sample longer than the capacity, no replica, a time below 0, or
 ///         kLevel without a balance
 /// source: DFLOP, section on online microbatch scheduling; bound and search are those of balance()
 [[nodiscard]] StepPlan plan_step(const StepProblem& problem);
-
-/// Distributes samples over buckets by the rule of level microbatches, without a capacity.
-///
-/// by: kLpt or kLpt2d
-[[nodiscard]] Balance share_level(std::span<const SampleLoad> samples, config::Balance by,
-                                  std::int64_t buckets, const BalanceBudget& budget);
 
 /// The place in a step of the nth costliest round: the costliest in the middle, the others
 /// alternately after and before them, the least last. While a pipeline fills and drains, its other

@@ -12,18 +12,20 @@
 
 namespace tributary::plan {
 
-/// How batches are dispatched, computed once for all plans that dispatch alike. Thread-safe.
+/// How batches are dispatched: by schedule::plan_step, as the trainer does it, with unlimited room
+/// in a microbatch. Computed once for all plans that dispatch alike. Thread-safe.
 class BatchDeals {
  public:
-  explicit BatchDeals(const PlanningProblem& problem)
-      : problem_(problem), equal_samples_(has_equal_samples(problem)) {}
+  /// evaluations: of balancing for buckets(), few because a search dispatches often; 0: the
+  ///              trainer's number
+  explicit BatchDeals(const PlanningProblem& problem, std::int64_t evaluations = 20'000)
+      : problem_(problem), evaluations_(evaluations), equal_samples_(has_equal_samples(problem)) {}
 
-  /// The bucket of each sample, level and in the trainer's order of rounds, as deal_samples takes
-  /// them. Balancing gets little effort, because a search dispatches often. Lives as long as this.
+  /// The bucket of each sample, as deal_samples takes them. Lives as long as this.
   [[nodiscard]] const std::vector<std::int32_t>& buckets(const config::Plan& plan,
                                                          std::size_t batch);
 
-  /// The trainer's own dispatch, with unlimited room in a microbatch. Lives as long as this.
+  /// The dispatch with the trainer's effort. Lives as long as this.
   [[nodiscard]] const schedule::StepPlan& step(const config::Plan& plan, std::size_t batch);
 
   /// The min capacity of a microbatch with which the trainer dispatches the first `batches` batches
@@ -41,23 +43,20 @@ class BatchDeals {
   template <class Key, class Found>
   Once<Found>& place_of(std::map<Key, std::unique_ptr<Once<Found>>>& places, const Key& key);
 
-  /// Level buckets, the costliest first, for any number of replicas.
-  [[nodiscard]] const std::vector<std::int32_t>& costliest_first(const config::Plan& plan,
-                                                                 std::size_t batch);
-  [[nodiscard]] std::vector<std::int32_t> deal_level(const config::Plan& plan, std::size_t batch,
-                                                     std::int64_t buckets);
+  [[nodiscard]] schedule::StepPlan deal(const config::Plan& plan, std::size_t batch,
+                                        std::int64_t evaluations);
   /// The loads that the trainer balances; they do not depend on the plan.
   [[nodiscard]] const std::vector<schedule::SampleLoad>& loads(std::size_t batch);
-  [[nodiscard]] schedule::StepPlan plan_step(const config::Plan& plan, std::size_t batch) const;
 
   using Buckets = std::vector<std::int32_t>;
-  using BucketKey = std::tuple<std::int64_t, std::size_t>;              // buckets, batch
-  using StepKey = std::tuple<std::int64_t, std::int64_t, std::size_t>;  // replicas, microbatches
+  using StepKey = std::tuple<std::int64_t, schedule::Meeting, std::int64_t, std::size_t>;
+  /// Replicas, when they meet, microbatches, and the batch: the first one where all are equal.
+  [[nodiscard]] StepKey key_of(const config::Plan& plan, std::size_t batch) const;
 
   const PlanningProblem& problem_;
+  std::int64_t evaluations_;
   bool equal_samples_;
   std::mutex mutex_;  // guards the maps, not their values
-  std::map<BucketKey, std::unique_ptr<Once<Buckets>>> costliest_first_;
   std::map<StepKey, std::unique_ptr<Once<Buckets>>> buckets_;
   std::map<StepKey, std::unique_ptr<Once<schedule::StepPlan>>> steps_;
   std::map<std::size_t, std::unique_ptr<Once<std::vector<schedule::SampleLoad>>>> loads_;

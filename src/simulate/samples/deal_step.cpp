@@ -11,6 +11,18 @@
 
 namespace tributary::simulate {
 
+schedule::StepProblem step_problem(const config::Plan& plan,
+                                   std::span<const schedule::SampleLoad> loads) {
+  const config::MeshShape& mesh = plan.find(config::kBackboneModule)->mesh;
+  return {.samples = loads,
+          .replicas = mesh.dp_replicate * mesh.dp_shard,
+          .meeting = schedule::meeting_of(mesh.dp_shard, config::Shard::kParameters),
+          .balance = plan.batch.balance,
+          .packing = plan.batch.packing,
+          .microbatches = plan.batch.microbatches,
+          .capacity = plan.batch.capacity_tokens};
+}
+
 StepDealer::StepDealer(const config::Plan& plan, const schedule::Pipeline& pipeline,
                        const cost::StageCosts& costs)
     : plan_(plan), pipeline_(pipeline), costs_(costs) {}
@@ -55,7 +67,6 @@ schedule::SampleLoad StepDealer::load_of(const SampleSize& size) {
 
 schedule::StepPlan StepDealer::plan(std::span<const SampleSize> samples) {
   const Tokens capacity = plan_.batch.capacity_tokens;
-  const config::MeshShape& mesh = plan_.find(config::kBackboneModule)->mesh;
   std::vector<schedule::SampleLoad> loads;
   loads.reserve(samples.size());
   for (const SampleSize& size : samples) {
@@ -66,14 +77,7 @@ schedule::StepPlan StepDealer::plan(std::span<const SampleSize> samples) {
                  .fix = "raise it, or leave such samples out, as the trainer does");
     loads.push_back(load_of(size));
   }
-  return schedule::plan_step(
-      {.samples = loads,
-       .replicas = mesh.dp_replicate * mesh.dp_shard,
-       .meeting = schedule::meeting_of(mesh.dp_shard, config::Shard::kParameters),
-       .balance = plan_.batch.balance,
-       .packing = plan_.batch.packing,
-       .microbatches = plan_.batch.microbatches,
-       .capacity = capacity});
+  return schedule::plan_step(step_problem(plan_, loads));
 }
 
 StepShapes StepDealer::deal(std::span<const SampleSize> samples) {

@@ -9,6 +9,10 @@
 
 namespace tributary::simulate {
 
+/// The problem that the trainer gives to schedule::plan_step, for samples of these loads.
+[[nodiscard]] schedule::StepProblem step_problem(const config::Plan& plan,
+                                                 std::span<const schedule::SampleLoad> loads);
+
 /// Makes the microbatches of a step from its samples, as the trainer does: by schedule::plan_step
 /// with the plan's `batch`, in as many microbatches as that needs. Where shapes of samples are
 /// given in place of sizes, encoders with meshes of their own get single images and clips, by

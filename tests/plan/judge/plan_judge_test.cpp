@@ -252,6 +252,34 @@ TEST(BatchDeals, DealsAsTheTrainerDoesWithTheLeastRoom) {
   }
 }
 
+/// The judge's dispatch of a batch is the trainer's, but for the effort of balancing.
+TEST(BatchDeals, HasBucketsThatAreTheDispatchOfTheTrainer) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    const PlanningProblem problem = tiny_problem(8, 40, 1, seed);
+    BatchDeals deals(problem, /*evaluations=*/0);
+    for (const std::int64_t replicas : {2, 4})
+      for (const std::int64_t shards : {1, 2})
+        for (const std::int64_t rounds : {2, 3}) {
+          PlanChoice choice{.microbatches = rounds};
+          choice.backbone.mesh.dp_replicate = replicas / shards;
+          choice.backbone.mesh.dp_shard = shards;
+          choice.encoders.resize(1);
+          config::Plan plan = to_plan(problem, choice, {{0, 6}});
+          plan.batch.capacity_tokens = {1'000'000};
+          const cost::LayerStageCosts costs = costs_on(problem, plan);
+          const schedule::Pipeline pipeline = schedule::pipeline_of(plan);
+          const schedule::StepPlan step =
+              simulate::StepDealer(plan, pipeline, costs).plan(problem.batches[0]);
+          const std::vector<std::int32_t>& bucket_of = deals.buckets(plan, 0);
+          for (std::int32_t replica = 0; replica < replicas; ++replica)
+            for (std::int64_t round = 0; round < rounds; ++round)
+              for (const std::int32_t sample : step.microbatches[replica].bin(round))
+                EXPECT_EQ(bucket_of[sample], round * replicas + replica)
+                    << "seed " << seed << ", " << replicas << " replicas, " << shards << " shards";
+        }
+  }
+}
+
 /// Where each bucket is one sample there is one way to level them: only the order is left.
 TEST(BatchDeals, RunsTheRoundsOfTheTrainerInItsOrder) {
   PlanningProblem problem = tiny_problem(8, 28, 0, 3);
