@@ -47,6 +47,8 @@ TEST(Preference, ReadsAPromptWithTwoAnswers) {
             {"role":"assistant","content":"Ho"}],"rejected_messages":[
             {"role":"user","content":"Hi"},{"role":"assistant","content":"No"}]})",
                            R"({"conversations":[{"from":"human","value":"Hi"}],
+            "chosen":{"from":"gpt","value":"Ho"},"rejected":{"from":"gpt","value":"No"}})",
+                           R"({"conversation":[{"from":"human","value":"Hi"}],
             "chosen":{"from":"gpt","value":"Ho"},"rejected":{"from":"gpt","value":"No"}})"}) {
     const Record record = read_pair(line);
     EXPECT_THAT(record.turns, ElementsAre(asked({"Hi"}), said("Ho"))) << line;

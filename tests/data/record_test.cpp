@@ -53,11 +53,13 @@ TEST(ParseRecord, ReadsContentLists) {
   const Record record =
       read(asked(R"([{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x.png"}},)"
                  R"({"type":"image","image":"y.png"},{"type":"text","text":"b"},)"
-                 R"({"type":"video","video":["f0.png","f1.png"],"fps":4}])"));
+                 R"({"type":"video","video":["f0.png","f1.png"],"fps":4},)"
+                 R"({"type":"video_url","video_url":{"url":"c.mp4"}}])"));
+  const Part second_clip(MediaReference{Modality::kVideo, 1});
   EXPECT_THAT(record.turns[0].parts, ElementsAre(Part("a"), Part(kFirstImage), Part(kSecondImage),
-                                                 Part("b"), Part(kFirstClip)));
+                                                 Part("b"), Part(kFirstClip), second_clip));
   EXPECT_THAT(record.images, ElementsAre("x.png", "y.png"));
-  EXPECT_THAT(record.clips, ElementsAre(Clip{{"f0.png", "f1.png"}, 4}));
+  EXPECT_THAT(record.clips, ElementsAre(Clip{{"f0.png", "f1.png"}, 4}, Clip{{}, 2, "c.mp4"}));
 }
 
 TEST(ParseRecord, ReadsConversationsWithPlaceholders) {
@@ -112,9 +114,8 @@ TEST(ParseRecord, ReadsPartsThatNameTheirContentAValue) {
   const Record record =
       read(asked(R"([{"type":"image_url","value":"a.png"},{"type":"video_url","value":"b.mp4"},)"
                  R"({"type":"text","value":"what?"}])"));
-  EXPECT_THAT(
-      record.turns[0].parts,
-      ElementsAre(Part(kFirstImage), Part(MediaReference{Modality::kVideo, 0}), Part("what?")));
+  EXPECT_THAT(record.turns[0].parts,
+              ElementsAre(Part(kFirstImage), Part(kFirstClip), Part("what?")));
   EXPECT_THAT(record.images, ElementsAre("a.png"));
   EXPECT_EQ(record.clips.at(0).file, "b.mp4");
   EXPECT_THAT(refusal(asked(R"([{"type":"image_url","image_url":"a.png","value":"b.png"}])")),

@@ -64,8 +64,8 @@ bool is_read(int format) {
 std::optional<Refusal> refuse_header(const SF_INFO& info, const SoundLimits& limits) {
   if (!is_read(info.format))
     return Refusal{"unknown_sound",
-                   "a format of sound that is not read, expected WAV, FLAC, Ogg "
-                   "or MP3"};
+                   "a format of sound that is not read, expected WAV, FLAC, Ogg, MP3, or one of "
+                   "FFmpeg's: MP4, Matroska, WebM, AVI, ASF, AAC"};
   if (info.frames == 0) return Refusal{"empty_sound", "no samples"};
   if (auto refusal = refuse_sound(info.samplerate, info.channels, limits)) return refusal;
   const double seconds = static_cast<double>(info.frames) / info.samplerate;

@@ -12,9 +12,9 @@ namespace tributary::data {
 namespace {
 
 constexpr std::array<std::string_view, 4> kPrompts{"prompt", "question", "query", "instruction"};
-constexpr std::array<std::string_view, 2> kDialogues{"messages", "conversations"};
-constexpr std::array<std::string_view, 6> kPromptsAndDialogues{
-    "prompt", "question", "query", "instruction", "messages", "conversations"};
+constexpr std::array<std::string_view, 3> kDialogues{"messages", "conversations", "conversation"};
+constexpr std::array<std::string_view, 7> kPromptsAndDialogues{
+    "prompt", "question", "query", "instruction", "messages", "conversations", "conversation"};
 constexpr std::array<std::string_view, 3> kChosen{"chosen", "chosen_messages", "response"};
 constexpr std::array<std::string_view, 3> kRejected{"rejected", "rejected_response",
                                                     "rejected_messages"};

@@ -101,7 +101,8 @@ struct RecordOptions {
 
 /// Reads a record in any of the forms.
 ///
-/// Media: parts `image_url`, `image`, `video`, `audio_url`, `audio` of a content list; or
+/// Media: parts `image_url`, `image`, `video_url`, `video`, `audio_url`, `audio` of a content list;
+/// or
 /// `<image>`,
 /// `<video>` and `<audio>` in the text, taken in order from the lists `image`/`images`,
 /// `video`/`videos` and `audio`/`audios`. In a `text` part of a

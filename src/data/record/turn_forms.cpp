@@ -86,14 +86,23 @@ MediaReference read_sound_part(const Json& part, const std::string& where, Liste
 /// Reads the clip that a part names itself, or takes the next one of the record's list.
 MediaReference read_clip_part(const Json& part, const std::string& where, ListedMedia& media,
                               Record& record) {
-  const Json* video = find(part, "video");
-  const Json* value = find(part, "value");
-  if (video != nullptr && value != nullptr)
-    refuse("bad_field", where + " names a clip twice, as `video` and as `value`");
-  const Json* source = video != nullptr ? video : value;
+  const Json* source = nullptr;
+  std::string key;
+  for (const char* name : {"video", "video_url", "value"}) {
+    const Json* found = find(part, name);
+    if (found == nullptr) continue;
+    if (source != nullptr)
+      refuse("bad_field", str(where, " names a clip twice, as `", key, "` and as `", name, "`"));
+    source = found;
+    key = name;
+  }
   if (source == nullptr) return media.take_clip();
-  record.clips.push_back(clip_of(*source, where + (video != nullptr ? ".video" : ".value"),
-                                 fps_of(part, where, Clip{}.fps), record));
+  const std::string place = where + "." + key;
+  if (source->is_object() && key == "video_url") {
+    refuse_unread(*source, RecordObject::kImageUrl, place, record);
+    source = &member(*source, "url", place);
+  }
+  record.clips.push_back(clip_of(*source, place, fps_of(part, where, Clip{}.fps), record));
   return {Modality::kVideo, static_cast<int>(record.clips.size()) - 1};
 }
 

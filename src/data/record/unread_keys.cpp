@@ -103,6 +103,7 @@ constexpr std::string_view kReadInPreference[] = {"prompt",
                                                   "system",
                                                   "messages",
                                                   "conversations",
+                                                  "conversation",
                                                   "chosen",
                                                   "chosen_messages",
                                                   "response",
@@ -132,12 +133,12 @@ constexpr std::string_view kReadInRound[] = {"human", "assistant"};
 constexpr std::string_view kReadInText[] = {"type", "text", "value"};
 constexpr std::string_view kReadInImagePart[] = {"type", "image", "path"};
 constexpr std::string_view kReadInImageUrlPart[] = {"type", "image_url", "value"};
-constexpr std::string_view kReadInVideo[] = {"type", "video", "fps", "value"};
+constexpr std::string_view kReadInVideo[] = {"type", "video", "video_url", "fps", "value"};
 constexpr std::string_view kReadInAudio[] = {"type", "audio", "audio_url", "path", "value"};
 constexpr std::string_view kReadInImageUrl[] = {"url"};
 constexpr std::string_view kReadInListedImage[] = {"path"};
-constexpr std::string_view kReadInAnyPart[] = {"text", "image", "path",      "image_url", "video",
-                                               "fps",  "audio", "audio_url", "value"};
+constexpr std::string_view kReadInAnyPart[] = {"text",      "image", "path",  "image_url", "video",
+                                               "video_url", "fps",   "audio", "audio_url", "value"};
 
 struct Keys {
   Names read;
