@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include <ATen/ATen.h>
 
@@ -48,7 +49,23 @@ std::int64_t draw_token(const at::Tensor& logits, const Decoding& decoding, Rand
 struct OpenAnswer {
   std::int64_t replica = 0;
   std::size_t sample = 0;  // of the replica's prompts
+  std::int64_t room = 0;   // tokens at most
 };
+
+/// Sets how many tokens each answer may have.
+/// collective: over all ranks where a dynamic rope ends
+void give_room(std::vector<OpenAnswer>& open, const Model& model,
+               std::span<const std::int32_t> cu_seqlens, const Decoding& decoding) {
+  const config::BackboneConfig& backbone = model.config().backbone;
+  const mesh::Mesh& mesh = *model.layout().mesh;
+  std::vector<std::int64_t> prompts(open.size());
+  for (std::size_t i = 0; i < open.size(); ++i)
+    if (mesh.leads_replica() && open[i].replica == mesh.data_index())
+      prompts[i] = cu_seqlens[open[i].sample + 1] - cu_seqlens[open[i].sample];
+  if (backbone.most_tokens()) prompts = mesh.world().sum(std::move(prompts));
+  for (std::size_t i = 0; i < open.size(); ++i)
+    open[i].room = room_behind(prompts[i], backbone, decoding);
+}
 
 /// Answers of all replicas, in their order.
 /// collective: over all ranks
@@ -122,6 +139,13 @@ std::vector<std::int64_t> share_tokens(const parallel::Layout& layout,
 
 }  // namespace
 
+std::int64_t room_behind(std::int64_t prompt_tokens, const config::BackboneConfig& backbone,
+                         const Decoding& decoding) {
+  if (!backbone.most_tokens()) return decoding.max_new_tokens;
+  const std::int64_t left = *backbone.most_tokens() - prompt_tokens;
+  return std::clamp<std::int64_t>(left, 1, decoding.max_new_tokens);
+}
+
 std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch& prompts,
                                                 const Decoding& decoding, const OnToken& on_token) {
   require_sound(decoding);
@@ -132,6 +156,7 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch&
   std::vector<std::vector<std::int64_t>> answers(prompts.cu_seqlens.size() - 1);
   std::vector<OpenAnswer> open = open_answers(*layout.mesh, answers.size());
   if (open.empty()) return answers;
+  give_room(open, model, prompts.cu_seqlens, decoding);
 
   KvCache cache(decoding.max_new_tokens);
   at::Tensor hidden = model.prefill(answers.empty() ? idle_prompt(prompts) : prompts, cache);
@@ -150,12 +175,13 @@ std::vector<std::vector<std::int64_t>> generate(Model& model, const PackedBatch&
       if (stops) continue;
       if (is_own) answers[open[i].sample].push_back(tokens[i]);
       if (is_own && on_token && !on_token(open[i].sample, tokens[i])) continue;
+      if (step + 1 == open[i].room) continue;
       still_open.push_back(open[i]);
       if (!is_own) continue;
       kept_rows.push_back(own_row);
       new_tokens.push_back(tokens[i]);
     }
-    if (still_open.empty() || step + 1 == decoding.max_new_tokens) return answers;
+    if (still_open.empty()) return answers;
     if (kept_rows.empty()) kept_rows = new_tokens = {0};  // goes on idle, in step with the others
     if (std::ssize(kept_rows) < cache.samples()) cache.keep(kept_rows);
     open = std::move(still_open);

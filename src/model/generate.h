@@ -19,6 +19,11 @@ struct Decoding {
   std::vector<std::uint64_t> streams = {};
 };
 
+/// Tokens that an answer may have: fewer than max_new_tokens where a dynamic rope would end.
+[[nodiscard]] std::int64_t room_behind(std::int64_t prompt_tokens,
+                                       const config::BackboneConfig& backbone,
+                                       const Decoding& decoding);
+
 /// Called with each new token of a sample as it is decoded; stop tokens are left out. False ends
 /// the answer behind this token; where there are other ranks, that is never.
 using OnToken = std::function<bool(std::size_t sample, std::int64_t token)>;

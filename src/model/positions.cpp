@@ -148,7 +148,17 @@ at::Tensor position_ids(const config::ModelConfig& config, const PositionInputs&
   for (std::int64_t sample = 0; sample + 1 < std::ssize(inputs.cu_seqlens); ++sample)
     writer.write_sample(sample);
   if (config.vision && !config.backbone.mrope_section.empty()) writer.check_all_used();
+  require_in_rope(config.backbone, positions);
   return positions;
+}
+
+void require_in_rope(const config::BackboneConfig& backbone, const at::Tensor& positions) {
+  if (!backbone.most_tokens() || positions.numel() == 0) return;
+  const std::int64_t length = positions.max().item<std::int64_t>() + 1;
+  TRIB_REQUIRE(length <= *backbone.most_tokens(), .what = "model: a sample outgrows a dynamic rope",
+               .found = str(length, " tokens"),
+               .expected = str("at most max_position_embeddings ", *backbone.most_tokens()),
+               .fix = "shorten it: longer samples have other positions, by their length");
 }
 
 }  // namespace tributary::model

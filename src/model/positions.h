@@ -27,9 +27,15 @@ struct PositionInputs {
 /// units:  `mode` rules the time axis of clips: kOfficial counts fractions of seconds and continues
 ///         after the largest position, kHf5 (transformers 5.9 to 5.17) takes whole seconds and
 ///         continues after the picture's longer side
-/// errors: Fault::kInput naming sample and token when placeholders and grids do not match
+/// errors: Fault::kInput naming sample and token when placeholders and grids do not match, and for
+/// a
+///         sample that outgrows a dynamic rope
 /// source: docs/theory/numerics.md, "Positions in time, row and column"
 [[nodiscard]] at::Tensor position_ids(const config::ModelConfig& config,
                                       const PositionInputs& inputs, config::MropeMode mode);
+
+/// Refuses positions that a dynamic rope turns in another way than all before them.
+/// shape: positions [3, tokens] on the CPU
+void require_in_rope(const config::BackboneConfig& backbone, const at::Tensor& positions);
 
 }  // namespace tributary::model

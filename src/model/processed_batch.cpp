@@ -230,6 +230,7 @@ ProcessedBatch pack_processed(const config::ModelConfig& config, const Inputs& i
   pack.position_ids = positions.axes.defined()
                           ? positions.axes.flatten(1).index_select(1, batch.places)
                           : derive_positions(config, batch, inputs, mode);
+  require_in_rope(config.backbone, pack.position_ids);
   if (const at::Tensor labels = like_ids(inputs, "labels", ids); labels.defined()) {
     require_targets_in_vocabulary(labels, config.backbone.vocab);
     batch.targets = shift_labels(labels, batch);

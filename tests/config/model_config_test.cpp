@@ -253,6 +253,21 @@ TEST(ReadModelConfig, ReadsTheRopeOfLlama3) {
                          {"/mlp_bias", true, {"MLP bias is not supported"}}});
 }
 
+TEST(ReadModelConfig, TakesADynamicRopeUpToItsContext) {
+  Json json = published_json(published_models()[0]);
+  ASSERT_EQ(read(json).backbone.most_tokens(), std::nullopt);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    json = published_json(published_models()[0]);
+    json["max_position_embeddings"] = 4096;
+    json[key] = {{"rope_type", "dynamic"}, {"type", "dynamic"}, {"factor", 2.0}};
+    EXPECT_EQ(read(json).backbone.most_tokens(), 4096);
+    EXPECT_FALSE(read(json).backbone.rope_scaling.has_value());
+  }
+  json = vl_json();
+  json["rope_scaling"]["type"] = "dynamic";
+  EXPECT_THAT(refusal_of(json), HasSubstr("a dynamic rope with M-RoPE is not supported"));
+}
+
 TEST(ReadModelConfig, RefusesImpossibleFieldsOfOtherTowers) {
   expect_refusals(published_json(published_models()[20]),
                   {{"/vision_config/hidden_size", 2048, {"vision output does not fit"}},

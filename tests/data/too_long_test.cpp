@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "data/loader/encode_sample.h"
 #include "tests/data/small_mixture.h"
 
 namespace tributary::data {
@@ -77,6 +78,18 @@ TEST_F(TooLongTest, AreRefusedBeforeTheRunOnRequest) {
                     HasSubstr("and 20 more"), HasSubstr("raise batch.capacity_tokens")));
   folder_.write("large.jsonl", lines_of("l", 82));
   EXPECT_EQ(failure(chosen), "no failure");
+}
+
+TEST(MostTokens, AreAlsoLimitedByADynamicRope) {
+  config::RunConfig run;
+  run.batch.capacity_tokens = {100};
+  config::BackboneConfig backbone;
+  backbone.max_positions = 40;
+  EXPECT_EQ(most_tokens_of(run, backbone).count, 100);
+  backbone.dynamic_rope = true;
+  EXPECT_EQ(most_tokens_of(run, backbone).count, 40);
+  run.data.max_tokens = 30;
+  EXPECT_EQ(most_tokens_of(run, backbone).count, 30);
 }
 
 TEST_F(TooLongTest, EndTheRunWhereTheWholeSourceIsTooLong) {

@@ -163,6 +163,18 @@ TEST(Generate, DrawsTokensAsOftenAsTheirShareSays) {
   EXPECT_NEAR(hits, kSamples * share, 4 * std::sqrt(kSamples * share * (1 - share)));
 }
 
+TEST(Generate, EndsWhereADynamicRopeChanges) {
+  config::ModelConfig config = tiny_config(ModelFamily::kQwen2);
+  const PackedBatch prompts = random_pack({9, 14, 16}, 61);
+  const Answers whole = generate(*make_random_model(config), prompts, {.max_new_tokens = 5});
+  config.backbone.dynamic_rope = true;
+  config.backbone.max_positions = 16;
+  const Answers cut = generate(*make_random_model(config), prompts, {.max_new_tokens = 5});
+  EXPECT_EQ(cut[0], whole[0]);
+  EXPECT_EQ(cut[1], std::vector(whole[1].begin(), whole[1].begin() + 2));
+  EXPECT_EQ(cut[2], std::vector(whole[2].begin(), whole[2].begin() + 1)) << "no token is fed back";
+}
+
 TEST(Generate, NamesOptionsOutOfRange) {
   const auto model = make_random_model(tiny_config(ModelFamily::kQwen2));
   const auto run = [&](const Decoding& decoding) {

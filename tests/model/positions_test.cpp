@@ -111,6 +111,24 @@ TEST(PositionIds, CountUpInTextModels) {
   for (int row = 0; row < 3; ++row) EXPECT_EQ(row_of(positions, row), (Numbers{0, 0, 1, 2}));
 }
 
+TEST(PositionIds, EndWhereADynamicRopeChanges) {
+  config::ModelConfig model;
+  model.backbone.max_positions = 3;
+  const Numbers tokens{5, 6, 7, 8, 9};
+  const std::int32_t fits[] = {0, 3, 5};  // the pack is longer
+  const std::int32_t outgrows[] = {0, 1, 5};
+  const auto run = [&](std::span<const std::int32_t> cu) {
+    return position_ids(model, {.tokens = tokens, .cu_seqlens = cu}, MropeMode::kOfficial);
+  };
+  (void)run(outgrows);
+  model.backbone.dynamic_rope = true;
+  (void)run(fits);
+  EXPECT_THAT([&] { (void)run(outgrows); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("a sample outgrows a dynamic rope"),
+                                         HasSubstr("found: 4 tokens"),
+                                         HasSubstr("max_position_embeddings 3"))));
+}
+
 TEST(PositionIds, RefusePlaceholdersThatDoNotMatch) {
   const auto run = [](const Numbers& tokens, std::vector<Grid> images,
                       std::vector<double> seconds = {}) {

@@ -38,14 +38,16 @@ std::vector<data::Survey> survey_run(const config::RunConfig& run, std::int64_t 
   config::RunConfig unlimited = run;  // so that the tokens of samples that are too long are counted
   unlimited.data.max_tokens = 0;
   unlimited.batch.capacity_tokens = {0};
-  const config::ModelConfig model = config::read_model_config(run.model.path);
+  config::ModelConfig model = config::read_model_config(run.model.path);
+  const Tokens most_tokens = data::most_tokens_of(run, model.backbone);
+  model.backbone.dynamic_rope = false;
   const auto tokenizer = data::Tokenizer::load(run.model.path + "/tokenizer.json");
   const auto encoder = data::make_encoder(
       unlimited, model, tokenizer, [](const data::Picture&, int, int) -> data::Picture {
         TRIB_RAISE(Fault::kBug, .what = "app: data inspect resized a picture");
       });
   const data::SurveyOptions options{
-      .limit = limit, .encoder = encoder.get(), .most_tokens = data::most_tokens_of(run)};
+      .limit = limit, .encoder = encoder.get(), .most_tokens = most_tokens};
   std::vector<data::Survey> surveys;
   for (const config::SourceSection& source : run.data.sources) {
     surveys.push_back(data::survey_source(source, options));

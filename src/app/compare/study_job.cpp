@@ -5,6 +5,7 @@
 
 #include "app/compare/batches_of_run.h"
 #include "app/requests/measured_machine.h"
+#include "config/family/model_config.h"
 #include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "core/machine/cores.h"
@@ -66,10 +67,11 @@ StudyJob read_job(const config::StudySetting& setting, const std::string& where,
   StudyJob job{.setting = &setting, .folder = folder, .values = values_of(setting)};
   job.values.push_back("run.dir=" + folder);
   job.run = config::read_run_config(setting.run->config, job.values);
-  const Tokens longest = data::most_tokens_of(job.run);
+  config::check_surroundings(job.run);
+  const Tokens longest =
+      data::most_tokens_of(job.run, config::read_model_config(job.run.model.path).backbone);
   job.values.push_back(str("data.max_tokens=", longest.count));
   job.run.data.max_tokens = longest.count;
-  config::check_surroundings(job.run);
   check_processes(setting, job.run, where);
   job.model = config::read_graph_of_model(job.run.model.path);
   check_model(setting, job.run, job.model, where);

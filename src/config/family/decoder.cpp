@@ -12,8 +12,16 @@ constexpr WholeRange kHeads{1, std::int64_t{1} << 14};
 constexpr WholeRange kVocab{1, std::int64_t{1} << 26};
 constexpr WholeRange kPositions{1, std::int64_t{1} << 31};
 
+constexpr const char* kDynamic = "dynamic";
+
 std::string rope_type_of(const JsonObject& rope) {
   return rope.has("rope_type") ? rope.text("rope_type", "") : rope.text("type", "default");
+}
+
+/// Whether the rope depends on the length of a sequence, beyond max_position_embeddings.
+bool is_dynamic(const JsonObject& text) {
+  const std::optional<JsonObject> rope = rope_parameters(text);
+  return rope && rope_type_of(*rope) == kDynamic;
 }
 
 /// The scaling of Llama 3.1; null for positions as they are.
@@ -36,9 +44,9 @@ double read_rope_theta(const JsonObject& text, double standard) {
   const std::optional<JsonObject> rope = rope_parameters(text);
   if (rope) {
     const std::string type = rope_type_of(*rope);
-    TRIB_REQUIRE(type == "default" || type == "mrope" || type == "llama3",
+    TRIB_REQUIRE(type == "default" || type == "mrope" || type == "llama3" || type == kDynamic,
                  .what = "config: rope type is not supported", .where = rope->where("rope_type"),
-                 .found = escaped(type), .expected = "default, mrope or llama3",
+                 .found = escaped(type), .expected = "default, mrope, llama3 or dynamic",
                  .fix = "use the model within its trained context, without rope scaling");
     const double part = rope->number("partial_rotary_factor", 1.0, 0.0);
     TRIB_REQUIRE(part == 1.0, .what = "config: partial rotary positions are not supported",
@@ -114,6 +122,7 @@ BackboneConfig read_decoder(const JsonObject& text, const DecoderDefaults& defau
       text.whole("max_position_embeddings", defaults.max_positions, kPositions);
   backbone.rope_theta = read_rope_theta(text, defaults.rope_theta);
   backbone.rope_scaling = read_rope_scaling(text);
+  backbone.dynamic_rope = is_dynamic(text);
   backbone.norm_epsilon = text.number("rms_norm_eps", defaults.norm_epsilon, 0.0);
   backbone.initializer_range = text.number("initializer_range", 0.02, 0.0);
   require_silu(text);

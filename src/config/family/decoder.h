@@ -23,7 +23,8 @@ struct DecoderDefaults {
 /// qkv_bias, qk_norm and mrope_section.
 ///
 /// errors: Fault::kInput for a value that these families or Tributary do not support: another
-///         activation, dropout, a window in use, another scaled rope than that of Llama 3.1
+///         activation, dropout, a window in use, another scaled rope than that of Llama 3.1 and the
+///         dynamic one
 /// source: docs/theory/numerics.md, "Defaults of missing fields"
 [[nodiscard]] BackboneConfig read_decoder(const JsonObject& text, const DecoderDefaults& defaults);
 

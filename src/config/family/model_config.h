@@ -51,7 +51,13 @@ struct BackboneConfig {
   bool mrope_interleaved = false;     // Qwen3-VL: axes in turns instead of one after the other
   std::int64_t deepstack_levels = 0;  // Qwen3-VL: features added behind the first layers
   std::optional<RopeScaling> rope_scaling = {};
+  bool dynamic_rope = false;  // plain up to max_positions; longer sequences have another one
   double initializer_range = 0.02;
+
+  /// The longest sequence whose positions are known; null: any.
+  [[nodiscard]] std::optional<std::int64_t> most_tokens() const {
+    return dynamic_rope ? std::optional(max_positions) : std::nullopt;
+  }
 };
 
 /// The class of a vision tower: its norms, activations, biases and the names of parameters.

@@ -29,6 +29,9 @@ constexpr DecoderDefaults kThirdTextDefaults{.max_positions = 128000, .rope_thet
 void read_sections(const JsonObject& text, std::vector<std::int64_t> standard,
                    BackboneConfig& backbone) {
   const std::optional<JsonObject> rope = rope_parameters(text);
+  TRIB_REQUIRE(!backbone.dynamic_rope,
+               .what = "config: a dynamic rope with M-RoPE is not supported",
+               .where = text.where("rope_scaling"), .expected = "type mrope or default");
   TRIB_REQUIRE(!standard.empty() || (rope && rope->has("mrope_section")),
                .what = "config: M-RoPE sections are missing",
                .where = text.where("rope_scaling.mrope_section"),

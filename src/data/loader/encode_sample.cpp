@@ -171,7 +171,8 @@ Result<PatchedItem> QwenEncoder::patch(const Record& record, MediaReference medi
 
 std::optional<Refusal> QwenEncoder::refuse_shape(const SampleShape& shape) const {
   if (encoding_.most_tokens.count > 0 && shape.tokens > encoding_.most_tokens)
-    return Refusal{kTooLong, str(shape.tokens, ", limit ", encoding_.most_tokens)};
+    return Refusal{kTooLong,
+                   str(shape.tokens, ", limit ", encoding_.most_tokens, encoding_.limit_source)};
   if (shape.target_tokens.count == 0)
     return Refusal{"no_targets", "no token of the sample counts in the loss"};
   return std::nullopt;
@@ -348,8 +349,10 @@ std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding) {
   return std::make_unique<QwenEncoder>(std::move(encoding));
 }
 
-Tokens most_tokens_of(const config::RunConfig& run) {
-  return run.data.max_tokens > 0 ? Tokens{run.data.max_tokens} : run.batch.capacity_tokens;
+Tokens most_tokens_of(const config::RunConfig& run, const config::BackboneConfig& backbone) {
+  const Tokens most =
+      run.data.max_tokens > 0 ? Tokens{run.data.max_tokens} : run.batch.capacity_tokens;
+  return std::min(most, Tokens{backbone.most_tokens().value_or(most.count)});
 }
 
 std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
@@ -363,7 +366,9 @@ std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
       .media = media_form_of(model),
       .train_on_newline = run.data.train_on_newline,
       .numbers_sounds = config::entry_of(model.family).numbers_sounds};
-  encoding.most_tokens = most_tokens_of(run);
+  encoding.most_tokens = most_tokens_of(run, model.backbone);
+  if (model.backbone.most_tokens() == encoding.most_tokens.count)
+    encoding.limit_source = " (max_position_embeddings of a model with a dynamic rope)";
   encoding.takes_pairs = run.objective.compares_pairs();
   encoding.truncates = run.data.too_long == config::TooLong::kTruncate;
   if (model.vision)

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "config/family/model_config.h"
 #include "config/run/run_config.h"
@@ -22,6 +23,7 @@ struct QwenEncoding {
   std::optional<SoundConfig> sounds = {};      // null: a model that refuses sounds
   LogMel log_mel = {};                         // needed to encode with `sounds`
   Tokens most_tokens;                          // of the longest sample; 0: no limit
+  std::string limit_source = {};               // of that limit, for messages; may be empty
   bool truncates = false;                      // a longer one is cut; else it is refused
   bool takes_pairs = false;                    // records are pairs of answers
 };
@@ -34,8 +36,9 @@ struct QwenEncoding {
 ///         `no_sound` (media that the model cannot take), `length_changed`
 [[nodiscard]] std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding);
 
-/// The max length of a sample in a run.
-[[nodiscard]] Tokens most_tokens_of(const config::RunConfig& run);
+/// The max length of a sample in a run: that of its configuration, or of the model's dynamic rope.
+[[nodiscard]] Tokens most_tokens_of(const config::RunConfig& run,
+                                    const config::BackboneConfig& backbone);
 
 /// Makes that encoder from a run's configuration: limits, prompt and preprocessor_config.json.
 ///

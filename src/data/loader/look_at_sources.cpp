@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kMaxNamed = 10;
 constexpr const char* kFix =
-    "raise batch.capacity_tokens or data.max_tokens, or lower data.max_pixels";
+    "raise batch.capacity_tokens or data.max_tokens if these set the limit, or lower "
+    "data.max_pixels";
 
 Result<SampleShape> describe(const Result<Record>& record, const SampleEncoder& encoder) {
   if (!record) return record.refusal();

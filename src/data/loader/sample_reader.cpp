@@ -23,7 +23,9 @@ constexpr std::int64_t kMaxTooLong = 1000;      // of records in a row that are 
   TRIB_RAISE(Fault::kInput, .what = "data: no sample of the source is short enough",
              .where = files.file().path(),
              .found = str(kMaxTooLong, " records in a row are too long, the last: ", last),
-             .fix = "raise batch.capacity_tokens or data.max_tokens, or leave the source out",
+             .fix =
+                 "raise batch.capacity_tokens or data.max_tokens if these set the limit, or "
+                 "leave the source out",
              .exit = ExitCode::kDataLimit);
 }
 

@@ -98,7 +98,8 @@ void add_packs(const config::ModelConfig& config, const config::FrontModule& enc
 
 std::vector<SamplePack> make_text_packs(const config::ModelConfig& config, Tokens capacity) {
   std::vector<SamplePack> packs;
-  for (std::int64_t length = capacity.count;
+  for (std::int64_t length =
+           std::min(capacity.count, config.backbone.most_tokens().value_or(capacity.count));
        packs.size() < kMostTextPacks && (packs.empty() || length >= kShortest); length /= 2) {
     const data::EncodedSample sample = make_sample(
         std::vector<std::int32_t>(static_cast<std::size_t>(length), plain_token(config.tokens)));

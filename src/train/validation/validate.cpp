@@ -97,11 +97,14 @@ std::vector<Answer> answer_prompts(const Session& session, const model::PackedBa
                                    const model::Decoding& decoding) {
   const auto decoded = model::generate(*session.model, prompts, decoding);
   std::vector<Answer> answers;
-  for (const std::vector<std::int64_t>& answer : decoded) {
+  for (std::size_t i = 0; i < decoded.size(); ++i) {
+    const std::vector<std::int64_t>& answer = decoded[i];
     const std::vector<data::TokenId> ids(answer.begin(), answer.end());
+    const std::int64_t prompt = prompts.cu_seqlens[i + 1] - prompts.cu_seqlens[i];
     answers.push_back({.text = trim(session.tokenizer->decode(ids, data::SpecialTokens::kSkip)),
                        .tokens = std::ssize(answer),
-                       .cut = std::ssize(answer) == decoding.max_new_tokens});
+                       .cut = std::ssize(answer) ==
+                              model::room_behind(prompt, session.model_config.backbone, decoding)});
   }
   return answers;
 }
