@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/file/safetensors.h"
 #include "core/json.h"
 #include "tests/config/published_models.h"
 #include "tests/config/temporary_folder.h"
@@ -164,6 +165,22 @@ TEST(ReadModelConfig, NamesAMissingFile) {
   }
 }
 
+TEST(ReadModelConfig, FindsTheThinkerInAWholeModel) {
+  const Json vl = vl_json();
+  const Json thinker{{"model_type", "qwen2_5_omni_thinker"},
+                     {"text_config", vl},
+                     {"vision_config", vl["vision_config"]},
+                     {"audio_config", {{"output_dim", vl["hidden_size"]}}}};
+  const Json whole{{"model_type", "qwen2_5_omni"},
+                   {"thinker_config", thinker},
+                   {"talker_config", {{"vocab_size", 8448}}}};
+  EXPECT_EQ(read(whole).family, ModelFamily::kQwen2_5OmniThinker);
+  EXPECT_EQ(count_parameters(read(whole)), count_parameters(read(thinker)));
+  EXPECT_EQ(read(whole).tensor_prefix, "thinker.");
+  EXPECT_EQ(read(thinker).tensor_prefix, "");
+  EXPECT_THAT(refusal_of({{"model_type", "qwen2_5_omni"}}), HasSubstr("thinker_config is missing"));
+}
+
 TEST(ReadModelConfig, ListsTheKnownFamilies) {
   EXPECT_THAT(refusal_of({{"model_type", "gpt2"}}),
               AllOf(HasSubstr("model family is not known"), HasSubstr("config.json model_type"),
@@ -266,6 +283,30 @@ TEST(ReadModelConfig, TakesADynamicRopeUpToItsContext) {
   json = vl_json();
   json["rope_scaling"]["type"] = "dynamic";
   EXPECT_THAT(refusal_of(json), HasSubstr("a dynamic rope with M-RoPE is not supported"));
+}
+
+TEST(ReadModelConfig, TiesNoHeadThatDiffersFromTheEmbedding) {
+  Json json = published_json(published_models()[0]);
+  json["tie_word_embeddings"] = true;
+  const TemporaryFolder folder;
+  folder.write("config.json", json.dump());
+  const std::vector<std::byte> embedding{std::byte{1}, std::byte{2}};
+  const auto read_with_head = [&](std::vector<std::byte> head) {
+    std::vector<TensorBytes> tensors(2);
+    tensors[0].data = embedding;
+    tensors[0].name = "model.embed_tokens.weight";
+    tensors[1].data = head;
+    tensors[1].name = "lm_head.weight";
+    for (TensorBytes& tensor : tensors) tensor.dtype = StoredDtype::kInt8, tensor.shape = {2, 1};
+    write_safetensors(real_file_system(), folder.path("model.safetensors"), tensors);
+    return read_model_config(folder.path()).backbone;
+  };
+  EXPECT_TRUE(read_with_head(embedding).tied_head);
+  EXPECT_FALSE(read_with_head(embedding).has_other_head);
+  EXPECT_FALSE(read_with_head({std::byte{1}, std::byte{3}}).tied_head);
+  EXPECT_TRUE(read_with_head({std::byte{1}, std::byte{3}}).has_other_head);
+  folder.write("model.safetensors", "damaged");
+  EXPECT_TRUE(read_model_config(folder.path()).backbone.tied_head) << "loading says what is wrong";
 }
 
 TEST(ReadModelConfig, RefusesImpossibleFieldsOfOtherTowers) {

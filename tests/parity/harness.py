@@ -60,6 +60,7 @@ class Case:
     flat_config: bool = True  # config.json as released; else as transformers 5.x writes it
     in_memory_names: bool = False  # tensor names of transformers 5.x instead of released ones
     published: callable = published_name  # the released name of a parameter
+    edit_config: callable = None  # changes config.json before it is written
 
 
 def randomize(model, seed):
@@ -117,6 +118,8 @@ def publish(case, directory):
     config = case.model.config
     text = flat_config(config) if case.flat_config else json.loads(config.to_json_string(False))
     text["architectures"] = [type(case.model).__name__]
+    if case.edit_config:
+        case.edit_config(text)
     (directory / "config.json").write_text(json.dumps(text, indent=1))
     rename = same_name if case.in_memory_names else case.published
     tensors = {rename(n): p.detach().contiguous() for n, p in case.model.named_parameters()}

@@ -9,6 +9,7 @@ import harness
 import round_trips
 import torch
 import transformers
+from safetensors.torch import load_file
 
 IMAGE, VIDEO, START, END = 290, 291, 292, 293
 AUDIO, AUDIO_START, AUDIO_END = 294, 295, 296
@@ -161,13 +162,60 @@ def make_case(name, sizes, left, samples):
                         published=harness.same_name)
 
 
+def make_whole(thinker):
+    """The model as it is released: the thinker, the talker and what turns codes into sound."""
+    config = transformers.Qwen2_5OmniConfig(
+        thinker_config=thinker.config.to_dict(),
+        talker_config=dict(
+            vocab_size=40, embedding_size=thinker.config.text_config.hidden_size, hidden_size=16,
+            intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+            head_dim=8, rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[1, 1, 2])),
+        token2wav_config=dict(
+            dit_config=dict(
+                hidden_size=16, num_hidden_layers=1, num_attention_heads=2, emb_dim=8, head_dim=8,
+                num_embeds=20, mel_dim=4, enc_emb_dim=8, enc_dim=8, enc_channels=[8, 8, 8, 8, 24],
+                enc_attention_channels=4, enc_res2net_scale=2, enc_se_channels=4),
+            bigvgan_config=dict(mel_dim=4, upsample_initial_channel=8, resblock_kernel_sizes=[3],
+                                resblock_dilation_sizes=[[1, 3, 5]], upsample_rates=[2],
+                                upsample_kernel_sizes=[4])))
+    whole = transformers.Qwen2_5OmniForConditionalGeneration._from_config(
+        config, attn_implementation="eager")
+    harness.randomize(whole, seed=7).thinker.load_state_dict(thinker.state_dict())
+    return whole
+
+
+def check_whole(suite, case):
+    """We read the thinker of the whole model, and export the whole model with the rest as it was."""
+
+    def body():
+        source, target = suite.directory(case) / "whole", suite.directory(case) / "whole_exported"
+        whole = make_whole(case.model)
+        whole.save_pretrained(source)
+        torch.save({"Speaker": {"bos_token": 1}}, source / "spk_dict.pt")
+        measures, faults = harness.compare(
+            harness.reference(case), harness.run_forward(suite.binary, source, case.inputs),
+            case.inputs["attention_mask"])
+        suite.export(source, target)
+        again = type(whole).from_pretrained(target, dtype=torch.float32)
+        for found in again.state_dict(), load_file(target / "model.safetensors"):
+            expected = whole.state_dict()
+            if found.keys() != expected.keys():
+                faults.append(f"other tensors: {sorted(found.keys() ^ expected.keys())}")
+            faults += [f"{name} differs" for name in found.keys() & expected.keys()
+                       if not torch.equal(expected[name], found[name])]
+        return {**measures, "tensors": len(expected)}, faults
+
+    suite.check(f"{case.name}: inside of the whole model", body)
+
+
 def cases(suite):
     for spec in itertools.chain(fixed_cases(), (random_case(seed) for seed in range(6))):
         suite.parity(make_case(*spec))
     case = make_case(*next(fixed_cases()))
     round_trips.TheirSaves(suite, case).check()
     round_trips.check_export(suite, case, type(case.model), torch.float32)
+    check_whole(suite, case)
 
 
 if __name__ == "__main__":
-    harness.run_suite(__doc__, cases, at_least=15, covers=COVERS)
+    harness.run_suite(__doc__, cases, at_least=16, covers=COVERS)

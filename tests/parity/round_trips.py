@@ -24,6 +24,11 @@ def logits_of(model, case):
         return model(**given, use_cache=False).logits
 
 
+def rope_of(model):
+    rope = model.config.get_text_config().rope_parameters
+    return {key: value for key, value in rope.items() if key != "type"}  # an older name of rope_type
+
+
 class TheirSaves:
     """transformers writes, we load and agree with the model that was written."""
 
@@ -71,6 +76,9 @@ def check_export(suite, case, kind, dtype, stale_type=False):
         found, expected = logits_of(model, case), logits_of(case.model, case)
         if not torch.equal(found, expected):
             faults.append(f"logits differ by {(found - expected).abs().max():.1e}")
+        ropes = [rope_of(model), rope_of(case.model)]
+        if ropes[0] != ropes[1]:
+            faults.append(f"ropes {ropes}")
         return {"tensors": len(model.state_dict())}, faults
 
     suite.check(f"{case.name}: exported by us", body)

@@ -3,6 +3,7 @@ gradient, and both round trips."""
 
 import dataclasses
 import itertools
+import json
 import random
 import types
 
@@ -39,6 +40,8 @@ class Sizes:
     bias: bool = True
     norm: str = "layer_norm"
     qk_norm: bool = False
+    rope: str = "default"  # "dynamic", as transformers 5 writes it, or "released" as InternVL 3 does
+    context: int = 512
     pinpoints: int = 3  # arrangements of up to so many tiles on each side
     most: int = 9  # tiles whose tokens are kept
 
@@ -61,11 +64,12 @@ def published_name(name):
 
 def text_config(sizes):
     extra = dict(head_dim=16) if sizes.text == "qwen3" else {}
+    rope = dict(rope_type="default") if sizes.rope == "default" else dict(rope_type="dynamic", factor=2.0)
     return dict(
         model_type=sizes.text, vocab_size=VOCAB, hidden_size=16 * sizes.heads,
         intermediate_size=24 * sizes.heads, num_hidden_layers=2, num_attention_heads=sizes.heads,
-        num_key_value_heads=sizes.kv_heads, max_position_embeddings=512, rms_norm_eps=1e-6,
-        rope_parameters=dict(rope_type="default", rope_theta=1e6), bos_token_id=None,
+        num_key_value_heads=sizes.kv_heads, max_position_embeddings=sizes.context,
+        rms_norm_eps=1e-6, rope_parameters=dict(rope_theta=1e6, **rope), bos_token_id=None,
         eos_token_id=None, **extra)
 
 
@@ -199,6 +203,9 @@ def fixed_cases():
     yield "Llama, no shuffle", Sizes(text="llama", merge=1, side=3), "packed", [[6, [2], 9], [12]]
     yield "four patches a side of a token", Sizes(merge=4, side=8, patch=6), "packed", [[6, [2], 9]]
     yield "text alone", Sizes(), "packed", [[12], [7], [1, 20]]
+    # The longest samples fill the context, and the pack is longer: positions restart in it.
+    yield "dynamic rope", Sizes(rope="dynamic", context=38), "packed", [[5, [3], 21], [4, [7], 6], [38]]
+    yield "dynamic rope as released", Sizes(rope="released", context=26), "right", [[6, [2], 12], [17]]
 
 
 def llava_cases():
@@ -266,7 +273,60 @@ def make_case(name, sizes, layout, samples):
     made = [Sample(draw, parts, sizes, model.config) for parts in samples]
     inputs = packed([made]) if layout == "packed" else padded(made, left=layout == "left")
     return harness.Case(f"{sizes.family}: {name}", model, inputs, flat_config=False,
-                        published=published_name)
+                        published=published_name,
+                        edit_config=release_rope if sizes.rope == "released" else None)
+
+
+def release_rope(config):
+    """Writes the dynamic rope as the released files of InternVL 3 have it."""
+    text = config["text_config"]
+    rope = text.pop("rope_parameters")
+    text["rope_theta"] = rope["rope_theta"]
+    text["rope_scaling"] = {"factor": 2.0, "rope_type": "dynamic", "type": "dynamic"}
+
+
+def check_longer_than_context(suite):
+    """Beyond the context a dynamic rope is another one, which we refuse."""
+    case = make_case("longer than the context", Sizes(rope="dynamic", context=37), "packed", [[38]])
+
+    def body():
+        harness.publish(case, suite.directory(case))
+        try:
+            harness.run_forward(suite.binary, suite.directory(case), case.inputs)
+        except RuntimeError as error:
+            expected = ("outgrows a dynamic rope", "38 tokens", "max_position_embeddings 37")
+            return {}, [f"not in {error}: {part}" for part in expected if part not in str(error)]
+        return {}, ["it was not refused"]
+
+    suite.check(case.name, body)
+
+
+def check_other_head(suite):
+    """transformers ties no head that differs from the embedding, whatever the file says."""
+    def contradict(config):
+        del config["tie_word_embeddings"]  # the class ties by default
+        config["text_config"]["tie_word_embeddings"] = True
+
+    case = dataclasses.replace(make_case("a tied head that differs", Sizes(), "packed", [[5, [3], 9]]),
+                               edit_config=contradict)
+
+    def body():
+        source, target = suite.directory(case) / "source", suite.directory(case) / "exported"
+        harness.publish(case, source)
+        measures, faults = harness.compare(
+            harness.reference(case), harness.run_forward(suite.binary, source, case.inputs))
+        suite.export(source, target)
+        config = json.loads((target / "config.json").read_text())
+        ties = [part["tie_word_embeddings"] for part in (config, config["text_config"])]
+        faults += [f"exported ties: {ties}"] if any(ties) else []
+        expected = round_trips.logits_of(case.model, case)
+        for directory in (source, target):
+            model, more = round_trips.load(type(case.model), directory, torch.float32)
+            equal = torch.equal(round_trips.logits_of(model, case), expected)
+            faults += more + ([] if equal else [f"transformers computes another {directory.name}"])
+        return measures, faults
+
+    suite.check(case.name, body)
 
 
 def check_round_trips(suite, case):
@@ -288,7 +348,13 @@ def cases(suite):
             suite.parity(make_case(*spec))
         for spec in everything[:2]:  # untied and tied
             check_round_trips(suite, make_case(*spec))
+    for spec in fixed_cases():
+        if "released" in spec[0]:
+            case = make_case(*spec)
+            round_trips.check_export(suite, case, type(case.model), torch.float32)
+    check_longer_than_context(suite)
+    check_other_head(suite)
 
 
 if __name__ == "__main__":
-    harness.run_suite(__doc__, cases, at_least=43, covers=COVERS)
+    harness.run_suite(__doc__, cases, at_least=48, covers=COVERS)

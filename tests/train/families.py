@@ -7,15 +7,18 @@ import struct
 import subprocess
 import wave
 
+import numpy
 import PIL.Image
 import run_case
 import tiny_run
+from safetensors.numpy import load_file, save_file
 
 TEXT = ("qwen2", "qwen3", "llama")
 AUDIO_TOKENS = {"<|image_pad|>": "<|AUDIO|>", "<|vision_start|>": "<|audio_bos|>",
                 "<|vision_end|>": "<|audio_eos|>"}
 OMNI_TOKENS = {"<|image_pad|>": "<|IMAGE|>", "<|video_pad|>": "<|VIDEO|>",
                "<|vision_start|>": "<|vision_bos|>", "<|vision_end|>": "<|vision_eos|>"}
+TALKER = "talker.codec_head.weight"
 LLAMA_TOKENS = {"<|im_start|>": "<|start_header_id|>", "<|im_end|>": "<|eot_id|>",
                 "<|vision_start|>": "<|end_header_id|>", "<|vision_end|>": "<|begin_of_text|>"}
 
@@ -109,7 +112,7 @@ def write_family(model, family):
             "n_fft": 400, "chunk_length": 300}))
         vision = {key: value for key, value in config["vision_config"].items()
                   if key != "tokens_per_second"}
-        config = {"model_type": family, "position_id_per_seconds": 25,
+        thinker = {"model_type": family, "position_id_per_seconds": 25,
                   **{f"{name}_token_index": value for name, value in ids.items()},
                   "text_config": {**text, "vocab_size": last + 4, "rope_scaling": {
                       "rope_type": "default", "mrope_section": [2, 3, 3]}},
@@ -117,6 +120,9 @@ def write_family(model, family):
                   "audio_config": {"d_model": 32, "encoder_layers": 2, "output_dim": 32,
                                    "encoder_attention_heads": 2, "encoder_ffn_dim": 48,
                                    "num_mel_bins": 16, "n_window": 10}}
+        # As released, beside a talker that is not trained.
+        config = {"model_type": "qwen2_5_omni", "thinker_config": thinker, "talker_config": {}}
+        save_file({TALKER: numpy.arange(6.0)}, model / "model.safetensors")
     elif family == "qwen2_audio":
         replace_tokens(model, AUDIO_TOKENS)
         (model / "preprocessor_config.json").write_text(json.dumps({
@@ -147,8 +153,9 @@ def write_family(model, family):
     elif family == "internvl":
         replace_tokens(model, INTERN_TOKENS)
         config = {"model_type": "internvl", "image_token_id": config["image_token_id"],
-                  "text_config": {**text, "model_type": "qwen2"}, "downsample_ratio": 0.5,
-                  "tie_word_embeddings": True,
+                  "text_config": {**text, "model_type": "qwen2", "rope_scaling": {
+                      "factor": 2.0, "rope_type": "dynamic", "type": "dynamic"}},
+                  "downsample_ratio": 0.5, "tie_word_embeddings": True,
                   "vision_config": {"hidden_size": 32, "num_hidden_layers": 2, "image_size": [28, 28],
                                     "num_attention_heads": 2, "intermediate_size": 48,
                                     "patch_size": [14, 14], "use_qk_norm": True}}
@@ -250,6 +257,9 @@ class EachFamily(FamilyCase):
         of_run = self.answer(self.shared / f"{family}-run", *question)
         exported = self.export(family)
         self.assertEqual(self.answer(exported, *question), of_run, "the export answers otherwise")
+        if family == "qwen2_5_omni_thinker":
+            talker = load_file(exported / "model.safetensors")[TALKER]
+            self.assertEqual(talker.tolist(), list(range(6)))
         go_on = self.config(f"{family}-again", run={"steps": 1}, **{
             **self.workplace_of_export(family, exported)})
         done = tiny_run.train(self.program, go_on)

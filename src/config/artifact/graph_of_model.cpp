@@ -7,6 +7,7 @@
 #include "config/artifact/module_graph.h"
 #include "config/artifact/text_decoder.h"
 #include "config/family/known_modules.h"
+#include "config/family/model_config.h"
 #include "config/reading/yaml_json.h"
 #include "core/error.h"
 
@@ -125,14 +126,22 @@ const Family& family_of(const JsonObject& root) {
   return *found;
 }
 
+/// Whether config.json ties the head, as the class in transformers reads it: those of InternVL and
+/// Qwen3-VL look only at the top of the file.
+bool ties_head(const Family& family, const JsonObject& root, const JsonObject& text) {
+  const std::string key = "tie_word_embeddings";
+  if (family.name == "internvl") return root.flag(key, true);
+  return root.flag(key, false) || (family.name != "qwen3_vl" && text.flag(key, false));
+}
+
 /// Reads the text decoder from the section text_config or llm_config, which may name its class, or
 /// from the root itself.
 ModuleNode backbone_of(const Family& family, const JsonObject& root) {
   const std::string standard(family.decoder.empty() ? family.name : family.decoder);
   std::optional<JsonObject> text = root.object("text_config");
   if (!text) text = root.object("llm_config");
-  return text ? backbone_of(root, *text, text->text("model_type", standard))
-              : backbone_of(root, root, standard);
+  if (!text) return backbone_of(root, standard, ties_head(family, root, root));
+  return backbone_of(*text, text->text("model_type", standard), ties_head(family, root, *text));
 }
 
 /// Adds the modules of a chain, and the edges from each to the next and to the backbone.
@@ -168,7 +177,11 @@ ModuleGraph parse_graph_of_model(std::string_view text, const std::string& where
 
 ModuleGraph read_graph_of_model(const std::string& directory) {
   const std::string path = directory + "/config.json";
-  return parse_graph_of_model(read_artifact(path, "a Hugging Face config.json"), path);
+  ModuleGraph graph = parse_graph_of_model(read_artifact(path, "a Hugging Face config.json"), path);
+  for (ModuleNode& module : graph.modules)
+    for (LayerRun& run : module.layers)
+      if (run.shape.tied) run.shape.tied = !holds_other_head(directory);
+  return graph;
 }
 
 }  // namespace tributary::config

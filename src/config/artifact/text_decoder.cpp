@@ -150,11 +150,10 @@ std::vector<bool> mixtures_of(const JsonObject& text, std::int64_t layers) {
 
 }  // namespace
 
-ModuleNode backbone_of(const JsonObject& root, const JsonObject& text, const std::string& decoder) {
+ModuleNode backbone_of(const JsonObject& text, const std::string& decoder, bool tied) {
   const LayerShape dense = dense_block(text);
   const std::int64_t vocab = text.whole("vocab_size", std::nullopt);
   const std::int64_t layers = text.whole("num_hidden_layers", std::nullopt, kLayerRange);
-  const bool tied = text.flag("tie_word_embeddings", root.flag("tie_word_embeddings", false));
   const std::vector<std::int64_t> windows = windows_of(text, class_of(text, decoder), layers);
   const std::vector<bool> mixtures = mixtures_of(text, layers);
   const bool has_experts = std::find(mixtures.begin(), mixtures.end(), true) != mixtures.end();

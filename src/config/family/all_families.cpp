@@ -24,7 +24,7 @@ const std::vector<Family>& all_families() {
       {ModelFamily::kLlavaOneVision, "llava_onevision", read_llava_onevision},
       {ModelFamily::kQwen2Audio, "qwen2_audio", read_qwen2_audio, kHelpful, true},
       {ModelFamily::kQwen2_5OmniThinker, "qwen2_5_omni_thinker", read_qwen2_5_omni_thinker,
-       kHelpful, false, kPixelLists},
+       kHelpful, false, kPixelLists, "qwen2_5_omni", "thinker"},
   };
   return families;
 }

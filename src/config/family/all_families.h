@@ -20,6 +20,10 @@ struct Family {
   /// Whether it writes "Audio 1: " in front of a sound and a newline behind it.
   bool numbers_sounds = false;
   ObjectForm objects = {};
+  /// The model_type of a larger model that has this one as a part, and the part's name there: its
+  /// section of config.json is `<part>_config`, and its tensors are `<part>.*`.
+  std::string whole_type = {};
+  std::string part = {};
 };
 
 /// The visible list.

@@ -1,12 +1,16 @@
 #include "config/family/model_config.h"
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "config/family/all_families.h"
 #include "config/family/anyres.h"
+#include "config/family/towers.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
+#include "core/file/weight_directory.h"
 
 namespace tributary::config {
 namespace {
@@ -17,10 +21,14 @@ const Family& find_family(const JsonObject& config) {
   const std::string model_type = config.text("model_type", "");
   const std::vector<Family>& families = all_families();
   const auto family = std::find_if(families.begin(), families.end(), [&](const Family& known) {
-    return known.model_type == model_type;
+    return known.model_type == model_type ||
+           (!known.whole_type.empty() && known.whole_type == model_type);
   });
   std::string known;
-  for (const Family& each : families) known += (known.empty() ? "" : ", ") + each.model_type;
+  for (const Family& each : families) {
+    known += (known.empty() ? "" : ", ") + each.model_type;
+    if (!each.whole_type.empty()) known += ", " + each.whole_type;
+  }
   TRIB_REQUIRE(family != families.end(), .what = "config: model family is not known",
                .where = config.where("model_type"), .found = config.found("model_type"),
                .expected = str("one of ", known));
@@ -87,17 +95,44 @@ std::int64_t count_audio(const AudioConfig& a) {
 ModelConfig parse_model_config(std::string_view text, const std::string& where) {
   const Json json = parse_json(text, where, {.max_bytes = kMaxBytes});
   const JsonObject config(json, where);
-  return find_family(config).read(config);
+  const Family& family = find_family(config);
+  if (config.text("model_type", "") == family.model_type) return family.read(config);
+  ModelConfig model = family.read(section_of(config, family.part + "_config"));
+  model.tensor_prefix = family.part + ".";
+  return model;
 }
 
 ModelConfig read_model_config(const std::string& directory) {
   const std::string path = directory + (directory.ends_with('/') ? "" : "/") + "config.json";
-  return parse_model_config(
+  ModelConfig model = parse_model_config(
       read_given_file(
           path, kMaxBytes,
           {.what = "config: file cannot be read",
            .fix = "give a model directory in Hugging Face layout, with config.json (model.path)"}),
       path);
+  BackboneConfig& backbone = model.backbone;
+  backbone.has_other_head = backbone.tied_head && holds_other_head(directory);
+  backbone.tied_head = backbone.tied_head && !backbone.has_other_head;
+  return model;
+}
+
+bool holds_other_head(const std::string& directory) {
+  std::optional<WeightDirectory> weights;
+  try {
+    weights.emplace(directory);
+  } catch (const Error&) {
+    return false;
+  }
+  const auto find_ending = [&](std::string_view end) {
+    return std::ranges::find_if(weights->tensors(),
+                                [&](const auto& tensor) { return tensor.first.ends_with(end); });
+  };
+  const auto head = find_ending("lm_head.weight");
+  const auto embedding = find_ending("embed_tokens.weight");
+  if (head == weights->tensors().end() || embedding == weights->tensors().end()) return false;
+  const std::span<const std::byte> one = head->second.bytes();
+  const std::span<const std::byte> other = embedding->second.bytes();
+  return one.size() != other.size() || std::memcmp(one.data(), other.data(), one.size()) != 0;
 }
 
 std::int64_t tokens_of_tiles(const VisionConfig& vision, const Grid& item) {

@@ -46,6 +46,7 @@ struct BackboneConfig {
   bool qkv_bias = false;  // Qwen2 class
   bool qk_norm = false;   // Qwen3 class
   bool tied_head = false;
+  bool has_other_head = false;  // config.json ties it, but the weights hold one that differs
   std::vector<std::int64_t>
       mrope_section;                  // halves of head_width by (time, row, column); empty: 1-D
   bool mrope_interleaved = false;     // Qwen3-VL: axes in turns instead of one after the other
@@ -172,14 +173,22 @@ struct ModelConfig {
   std::optional<VisionConfig> vision;
   std::optional<AudioConfig> audio = {};
   TokenIds tokens;
+  /// What names of its tensors begin with in the directory of a larger model; or empty.
+  std::string tensor_prefix = {};
 };
 
 /// Reads DIRECTORY/config.json; accepts the flat layout of released checkpoints and the nested one
-/// that transformers 5.x writes, old `rope_scaling` and new `rope_parameters`.
+/// that transformers 5.x writes, old `rope_scaling` and new `rope_parameters`. As in transformers,
+/// a head is not tied where the weights in DIRECTORY hold one that differs from the embedding.
 ///
 /// errors: Fault::kInput naming the file and the key: unknown family, missing or impossible value
 /// source: docs/theory/numerics.md, "Defaults of missing fields"
 [[nodiscard]] ModelConfig read_model_config(const std::string& directory);
+
+/// Whether the weights in a directory hold a head that differs from the embedding; false where they
+/// are not there, or cannot be read: loading them says why.
+/// cost: reads both tensors up to where they differ
+[[nodiscard]] bool holds_other_head(const std::string& directory);
 
 /// Number of parameters; tied embeddings counted once.
 [[nodiscard]] std::int64_t count_parameters(const ModelConfig& config);

@@ -12,7 +12,7 @@ namespace tributary {
 namespace {
 
 /// Files that transformers reads beside the weights; copied if the source has them.
-constexpr std::array<const char*, 13> kCompanions{"config.json",
+constexpr std::array<const char*, 14> kCompanions{"config.json",
                                                   "generation_config.json",
                                                   "tokenizer.json",
                                                   "tokenizer_config.json",
@@ -24,7 +24,8 @@ constexpr std::array<const char*, 13> kCompanions{"config.json",
                                                   "chat_template.jinja",
                                                   "preprocessor_config.json",
                                                   "processor_config.json",
-                                                  "video_preprocessor_config.json"};
+                                                  "video_preprocessor_config.json",
+                                                  "spk_dict.pt"};
 
 constexpr std::uint64_t kMaxCompanionBytes = std::uint64_t{256} << 20;
 
@@ -52,6 +53,22 @@ std::string shard_name(std::size_t shard, std::size_t shards) {
   (void)std::snprintf(name.data(), name.size(), "model-%05zu-of-%05zu.safetensors", shard + 1,
                       shards);
   return name.data();
+}
+
+/// The whole model around a part: its tensors by their names there, and those of the other parts.
+HuggingFaceExport add_other_parts(const HuggingFaceExport& part, const WeightDirectory& source) {
+  HuggingFaceExport whole = part;
+  for (TensorSpec& tensor : whole.tensors) tensor.name = part.prefix + tensor.name;
+  for (const auto& [name, place] : source.tensors())
+    if (!name.starts_with(part.prefix)) whole.tensors.push_back(*place.tensor);
+  whole.give = [&part, &source](const TensorSpec& tensor, const auto& append) {
+    if (!tensor.name.starts_with(part.prefix))
+      return append(source.tensors().at(tensor.name).bytes());
+    TensorSpec own = tensor;
+    own.name = tensor.name.substr(part.prefix.size());
+    part.give(own, append);
+  };
+  return whole;
 }
 
 void write_weights(FileSystem& files, const HuggingFaceExport& content, const std::string& target) {
@@ -91,23 +108,33 @@ std::string transformers_type(const std::vector<TensorSpec>& tensors) {
   }
 }
 
+/// Sets a key to a value in all objects that have it.
+void set_where_given(nlohmann::json& config, const char* key, const nlohmann::json& value) {
+  if (config.is_object() && config.contains(key)) config[key] = value;
+  for (nlohmann::json& part : config)
+    if (part.is_structured()) set_where_given(part, key, value);
+}
+
 /// Sets every type in config.json to that of the weights: transformers rounds the weights to it,
-/// and they may have been trained in a finer type than the source's.
-std::string with_weight_type(const std::string& text, const std::string& where,
-                             const std::string& type) {
+/// and they may have been trained in a finer type than the source's. Says that no head is tied
+/// where the weights have one: some readers would tie it, though transformers does not.
+std::string fit_config(const std::string& text, const std::string& where,
+                       const HuggingFaceExport& content) {
   nlohmann::json config = parse_json(text, where);
-  bool changed = false;
-  const auto set_type = [&](nlohmann::json& object) {
-    for (const char* key : {"dtype", "torch_dtype"}) {
-      if (!object.is_object() || !object.contains(key) || object[key] == type) continue;
-      object[key] = type;
-      changed = true;
-    }
-  };
-  set_type(config);
-  if (config.is_object())
-    for (nlohmann::json& value : config) set_type(value);
-  return changed && !type.empty() ? config.dump(2) + "\n" : text;
+  if (!config.is_object()) return text;
+  const nlohmann::json before = config;
+  const std::string type = transformers_type(content.tensors);
+  for (const char* key : {"dtype", "torch_dtype"})
+    if (!type.empty()) set_where_given(config, key, type);
+  const bool has_head = std::ranges::any_of(content.tensors, [](const TensorSpec& tensor) {
+    return tensor.name.ends_with("lm_head.weight");
+  });
+  constexpr const char* kTies = "tie_word_embeddings";
+  if (has_head && content.prefix.empty()) {
+    set_where_given(config, kTies, false);
+    config[kTies] = false;  // a file without the key may tie it by default
+  }
+  return config == before ? text : config.dump(2) + "\n";
 }
 
 void copy_companions(FileSystem& files, const HuggingFaceExport& content,
@@ -116,8 +143,7 @@ void copy_companions(FileSystem& files, const HuggingFaceExport& content,
     const std::string from = content.source_directory + "/" + name;
     if (!exists(files, from)) continue;
     std::string text = read_text_file(files, from, kMaxCompanionBytes);
-    if (std::string_view(name) == "config.json")
-      text = with_weight_type(text, from, transformers_type(content.tensors));
+    if (std::string_view(name) == "config.json") text = fit_config(text, from, content);
     write_text_file(files, target + "/" + name, text);
   }
 }
@@ -146,7 +172,11 @@ void write_hugging_face_directory(FileSystem& files, const HuggingFaceExport& co
                .what = "export: the model directory has no config.json",
                .where = content.source_directory);
   write_new_directory(files, content.directory, [&](const std::string& part) {
-    write_weights(files, content, part);
+    if (content.prefix.empty())
+      write_weights(files, content, part);
+    else
+      write_weights(files, add_other_parts(content, WeightDirectory(content.source_directory)),
+                    part);
     copy_companions(files, content, part);
     write_chat_template(files, content, part);
   });

@@ -45,6 +45,8 @@ struct HuggingFaceExport {
   std::string source_directory;  // gives config.json and, where present, the files beside it
   std::vector<TensorSpec> tensors;
   GiveTensor give;
+  /// Begins the names in the directory of a larger model, whose other tensors are copied; or empty.
+  std::string prefix = {};
   std::uint64_t max_shard_bytes = std::uint64_t{5'000'000'000};
 };
 

@@ -10,8 +10,11 @@ namespace tributary::model {
 
 void export_weights(const Model& model, const std::string& source_directory,
                     const std::string& directory) {
-  HuggingFaceExport content{
-      .directory = directory, .source_directory = source_directory, .tensors = {}, .give = {}};
+  HuggingFaceExport content{.directory = directory,
+                            .source_directory = source_directory,
+                            .tensors = {},
+                            .give = {},
+                            .prefix = model.config().tensor_prefix};
   std::map<std::string, const parallel::Parameter*> by_name;
   for (const auto& unit : model.units()) {
     for (const auto& parameter : unit->parameters()) {

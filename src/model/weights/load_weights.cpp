@@ -22,11 +22,14 @@ bool is_derived_table(const std::string& name) {
          name.ends_with(".position_ids");
 }
 
-/// The tensors of a directory by their names in released checkpoints.
-std::map<std::string, Place> locate_tensors(const Family& family, const WeightDirectory& weights) {
+/// The tensors of a directory by their names in released checkpoints, without those of the other
+/// parts of a larger model.
+std::map<std::string, Place> locate_tensors(const config::ModelConfig& model,
+                                            const WeightDirectory& weights) {
+  const Family& family = find_family(model.family);
   std::map<std::string, Place> located;
   for (const auto& [name, place] : weights.tensors()) {
-    if (is_derived_table(name)) continue;
+    if (is_derived_table(name) || !name.starts_with(model.tensor_prefix)) continue;
     const auto [entry, is_new] = located.try_emplace(released_name(family, name), place);
     TRIB_REQUIRE(is_new, .what = "model: weights hold a tensor under two names",
                  .where = place.file->path(),
@@ -154,9 +157,12 @@ void copy_own_part(const Copy& copy, const OnProgress& on_progress) {
 void load_weights(Model& model, const std::string& directory, const OnProgress& on_progress) {
   const at::NoGradGuard no_grad;
   const WeightDirectory weights(directory);
-  std::map<std::string, Place> located =
-      locate_tensors(find_family(model.config().family), weights);
+  std::map<std::string, Place> located = locate_tensors(model.config(), weights);
 
+  if (model.config().backbone.has_other_head)
+    log_warning(str("model: ", directory,
+                    " holds a head that differs from the embedding: both are used, though "
+                    "config.json ties them"));
   if (model.config().backbone.tied_head)
     take_tied(located);
   else

@@ -188,7 +188,8 @@ Exported export_checkpoint(const std::string& checkpoint, const std::string& out
       .directory = output,
       .source_directory = source,
       .tensors = model.list([](const std::string& name) { return !is_of_adapter(name); }),
-      .give = {}};
+      .give = {},
+      .prefix = config::read_model_config(source).tensor_prefix};
   content.give = [&](const TensorSpec& tensor, const auto& append) {
     append_bytes(model.read_merged(tensor.name, section.adapter), append);
   };

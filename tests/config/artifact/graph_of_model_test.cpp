@@ -142,6 +142,26 @@ TEST(GraphOfModel, RefusesPartsThatItHasNoCostsFor) {
       HasSubstr("downsample_ratio"));
 }
 
+TEST(GraphOfModel, TiesTheHeadOfInternVlAsTheTopOfTheFileSays) {
+  const auto is_tied = [](const std::string& model, const std::string& top,
+                          const std::string& text) {
+    const ModuleGraph graph = parse_graph_of_model(
+        str(R"({"model_type": ")", model, R"(", )", top, R"("vision_config": {"hidden_size": 64,
+            "num_attention_heads": 2, "intermediate_size": 64, "num_hidden_layers": 2,
+            "image_size": 28, "patch_size": 14}, "text_config": {"hidden_size": 64,
+            "num_attention_heads": 2, "intermediate_size": 64, "num_hidden_layers": 2, )",
+            text, R"("vocab_size": 99}})"),
+        "config.json");
+    return graph.find("backbone")->layers.back().shape.tied;
+  };
+  const std::string yes = R"("tie_word_embeddings": true, )";
+  const std::string no = R"("tie_word_embeddings": false, )";
+  EXPECT_TRUE(is_tied("internvl", "", no));
+  EXPECT_FALSE(is_tied("internvl", no, yes));
+  EXPECT_TRUE(is_tied("llava_onevision", no, yes));
+  EXPECT_FALSE(is_tied("llava_onevision", "", no));
+}
+
 // InternVL3-38B as its -hf form says it: InternViT-6B, 4 patches a token, the text model of
 // Qwen2.5-32B.
 TEST(GraphOfModel, ReadsTheTowerOfTilesOfInternVl) {
