@@ -87,6 +87,14 @@ struct SampleShape {
     return const_cast<std::vector<Grid>&>(std::as_const(*this).grids(modality));  // NOLINT
   }
 
+  /// The same sample without its media of some modalities.
+  [[nodiscard]] SampleShape without(ModalitySet modalities) const {
+    SampleShape shape = *this;
+    for (const Modality modality : kMediaModalities)
+      if (modalities.has(modality)) shape.grids(modality).clear();
+    return shape;
+  }
+
   friend bool operator==(const SampleShape&, const SampleShape&) = default;
 };
 

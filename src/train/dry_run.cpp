@@ -42,7 +42,7 @@ Counted count_most(const TrainRequest& request, const config::ModelConfig& model
                    std::int64_t world) {
   const config::Plan plan = config::plan_of_run(request.config, world, model);
   std::optional<Counted> most;
-  for (const std::int64_t rank : ranks_to_count(plan)) {
+  for (const std::int64_t rank : ranks_to_count(config::plan_of_ranks(plan))) {
     Counted counted{.ranks = imagine_rank(request.config, model, rank, world), .need = {}};
     counted.need =
         count_memory(request.config.model, model,
@@ -93,7 +93,7 @@ ImaginedRun look_at_run(const TrainRequest& request, const DryRun& job, std::ost
   const MemoryPlace place = place_of(most.need, job, request.config);
   print_start(out, request.config, most.ranks, most.need, place);
   const std::optional<data::DataSize> data = print_records(request.config, model, out);
-  if (ranks_to_count(most.ranks.plan).size() > 1)
+  if (ranks_to_count(config::plan_of_ranks(most.ranks.plan)).size() > 1)
     out << "rank       " << most.ranks.launch.rank << " needs the most memory of all\n";
   out << "dry run: nothing was started" << std::endl;
   require_memory(most.need, place);

@@ -12,8 +12,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "config/plan/plan_of_run.h"
-#include "config/run/module_places.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/machine/cores.h"
@@ -24,10 +22,9 @@
 #include "memory/progress/pool_producer.h"
 #include "mesh/device.h"
 #include "train/flow/feature_cache.h"
-#include "train/flow/flow_identity.h"
 #include "train/flow/flow_module.h"
+#include "train/flow/flow_terms.h"
 #include "train/metrics/console.h"
-#include "train/run/stop_request.h"
 #include "train/start/media_kernels.h"
 #include "train/start/ranks.h"
 #include "train/start/session.h"
@@ -62,9 +59,6 @@ Tower build_tower(const config::RunConfig& config, const config::ModelConfig& mo
     unit->materialize(device, dtype_of(config.model, device), /*trainable=*/false);
   set_first_weights(*tower.model, config, {});
   tower.weights = digest_weights(*tower.model, tower.module.name);
-  constexpr std::int64_t kGib = std::int64_t{1} << 30;
-  if (!config.pool.cache.empty())
-    tower.cache.emplace(config.pool.cache, tower.weights, Bytes{config.pool.cache_gib * kGib});
   return tower;
 }
 
@@ -85,13 +79,8 @@ struct Workshop {
         tokenizer(data::Tokenizer::load(run.model.path + "/tokenizer.json")),
         encoder(data::make_encoder(run, model, tokenizer, resize_picture, frame_samples)),
         loader(options_of(run), *encoder) {
-    // A degree that is `auto` is 1 here: only modules count.
-    const config::Plan plan = config::plan_of_run(run, config::count_ranks(run.parallel), model);
-    for (FlowModule& module : flow_modules(plan, model))
+    for (FlowModule& module : flow_modules(run.parallel, model))
       towers.push_back(build_tower(run, model, std::move(module), device));
-    TRIB_REQUIRE(!towers.empty(), .what = "train: no module of the run has encoders beside it",
-                 .where = "parallel", .expected = "a module with placement flow",
-                 .fix = "set parallel.vision.placement=flow, of the run too");
   }
 
   [[nodiscard]] Tower* find(std::uint16_t part) {
@@ -99,10 +88,22 @@ struct Workshop {
         std::ranges::find(towers, part, [](const Tower& each) { return each.module.part; });
     return found == towers.end() ? nullptr : &*found;
   }
-  [[nodiscard]] FlowIdentity identity() const {
+  /// Takes the run's number of compute threads and the place of its data. Called once in a run.
+  ///
+  /// errors: as require_same_settings; ExitCode::kCheckpointRefused where its data are others
+  void enter(const FlowTerms& of_run) {
     std::map<std::string, std::string> weights;
     for (const Tower& tower : towers) weights[tower.module.name] = tower.weights;
-    return flow_identity(config, loader, weights);
+    require_same_settings(flow_terms(config, loader, weights), of_run);
+    loader.restore(of_run.loader);
+    at::set_num_threads(of_run.compute_threads);
+    constexpr std::int64_t kGib = std::int64_t{1} << 30;
+    if (config.pool.cache.empty()) return;
+    const std::string bits = str(" ", device.type(), " ", of_run.compute_threads, " ",
+                                 at::globalContext().deterministicAlgorithms());
+    for (Tower& tower : towers)
+      tower.cache.emplace(config.pool.cache, tower.weights + bits,
+                          Bytes{config.pool.cache_gib * kGib});
   }
 
   config::RunConfig config;
@@ -114,21 +115,37 @@ struct Workshop {
   std::vector<Tower> towers;
 };
 
-/// Waits until a run is there, and checks that it is that of the configuration; false where this
-/// process was asked to stop, or none came.
-bool find_run(const Workshop& shop, const std::string& directory, std::chrono::seconds patience,
-              const StopRequest& stop) {
+/// Joins the pool of a run, once it is there; null where this process was asked to stop, or none
+/// came in time.
+std::unique_ptr<PoolProducer> join_run(const config::RunConfig& config,
+                                       std::chrono::seconds patience, const StopRequest& stop) {
+  constexpr Nanoseconds kAttempt{2'000'000'000};  // a run that was killed has left its address
+  const std::string directory = pool_directory(config);
   const Stopwatch watch;
-  while (!memory::find_pool(directory).has_value()) {
-    if (stop.asked() || watch.seconds() > static_cast<double>(patience.count())) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::string why = "no controller is there";
+  while (!stop.asked()) {
+    if (watch.seconds() > static_cast<double>(patience.count())) {
+      log_note(str("train: no run came within ", patience.count(), " s: ", why));
+      return nullptr;
+    }
+    if (const auto found = memory::find_pool(directory); !found.has_value()) {
+      why = found.refusal().reason;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      continue;
+    }
+    try {
+      return std::make_unique<PoolProducer>(memory::PoolProducerOptions{
+          .directory = directory,
+          .capacity_bytes = static_cast<std::uint64_t>(config.pool.encoder_mib) << 20,
+          .encoders = static_cast<std::uint32_t>(config.data.workers),
+          .bind = config.pool.bind,
+          .patience = kAttempt});
+    } catch (const Error& error) {
+      if (error.exit_code() != ExitCode::kResource) throw;
+      why = error.what();
+    }
   }
-  FlowIdentity of_run = read_flow_identity(directory);
-  // Bits depend on the number of compute threads, so this process takes as many as a rank.
-  if (const auto threads = of_run.find(kComputeThreads); threads != of_run.end())
-    at::set_num_threads(std::stoi(threads->second));
-  require_same_identity(of_run, shop.identity());
-  return true;
+  return nullptr;
 }
 
 /// Encodes what one run wants, until it ends.
@@ -178,7 +195,8 @@ class Shift {
       Tower* tower = shop_.find(first.task.key.part);
       TRIB_REQUIRE(tower != nullptr, .what = "train: run wants features of an unknown module",
                    .found = str("part ", first.task.key.part));
-      give(first.task, features_of(*tower, first.sample.get()));
+      const data::EncodedSample sample = first.sample.get();
+      give(first.task, sample, features_of(*tower, sample));
     } catch (const Error& error) {
       log_warning(
           str("train: sample ", first.task.key.sample, " is left to the run: ", error.what()));
@@ -195,7 +213,8 @@ class Shift {
     return features;
   }
 
-  void give(const PoolProducer::Task& task, const at::Tensor& features) {
+  void give(const PoolProducer::Task& task, const data::EncodedSample& sample,
+            const at::Tensor& features) {
     std::size_t room = 0;
     for (const auto& page : task.pages) room += page.size();
     TRIB_REQUIRE(features.nbytes() <= room,
@@ -203,7 +222,7 @@ class Shift {
                  .where = str("sample ", task.key.sample),
                  .found = str(features.nbytes(), " bytes"), .expected = str("at most ", room));
     memory::ObjectDescription description{.bytes = features.nbytes(),
-                                          .tokens = static_cast<std::uint32_t>(features.size(0)),
+                                          .tokens = record_mark(sample),
                                           .dtype = element_type(features.scalar_type()),
                                           .shape = {static_cast<std::uint32_t>(features.size(0)),
                                                     static_cast<std::uint32_t>(features.size(1))}};
@@ -228,31 +247,23 @@ std::string describe(const memory::PoolProducerCounts& counts, double seconds) {
 }  // namespace
 
 ExitCode encode_for_run(const config::RunConfig& config, const EncoderOptions& options,
-                        std::ostream& out) {
-  const at::Device device = mesh::open_device(config.run.device, /*local_rank=*/0);
+                        const StopRequest& stop, std::ostream& out) {
+  const at::Device device = mesh::open_device(config.run.device, options.local_rank);
   set_compute(config.run, /*local_world=*/1, device);
-  const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds),
-                         "the sample under way");
-  Workshop shop(config, device);
-  const std::string directory = pool_directory(config);
+  std::optional<Workshop> shop;
+  if (!options.waits_first) shop.emplace(config, device);
   for (;;) {
-    out << "waiting for the run in " << directory << std::endl;
-    if (!find_run(shop, directory, options.patience, stop)) {
-      if (stop.asked()) return ExitCode::kDone;
-      log_note(str("train: no run came within ", options.patience.count(), " s"));
-      return ExitCode::kPeerLost;
-    }
-    PoolProducer producer(
-        {.directory = directory,
-         .capacity_bytes = static_cast<std::uint64_t>(config.pool.encoder_mib) << 20,
-         .encoders = static_cast<std::uint32_t>(config.data.workers),
-         .bind = config.pool.bind});
-    out << "encoding as process " << producer.counts().process << std::endl;
-    Shift shift(shop, producer);
+    out << "waiting for the run in " << pool_directory(config) << std::endl;
+    const std::unique_ptr<PoolProducer> producer = join_run(config, options.patience, stop);
+    if (!producer) return stop.asked() ? ExitCode::kDone : ExitCode::kPeerLost;
+    if (!shop) shop.emplace(config, device);
+    shop->enter(read_flow_terms(pool_directory(config)));
+    out << "encoding as process " << producer->counts().process << std::endl;
+    Shift shift(*shop, *producer);
     const PoolProducer::End end = shift.work(stop);
-    out << describe(producer.counts(), shift.seconds()) << std::endl;
+    out << describe(producer->counts(), shift.seconds()) << std::endl;
     if (end == PoolProducer::End::kFinished || stop.asked()) return ExitCode::kDone;
-    out << producer.end_reason() << std::endl;
+    out << producer->end_reason() << std::endl;
   }
 }
 

@@ -5,12 +5,17 @@
 
 #include "config/run/run_config.h"
 #include "core/exit_code.h"
+#include "train/run/stop_request.h"
 
 namespace tributary::train {
 
 struct EncoderOptions {
   /// How long to wait for a run: for its start, and after it was lost.
   std::chrono::seconds patience{600};
+  /// The number of the device on this machine, where run.device does not say which.
+  int local_rank = 0;
+  /// Builds the encoder only once the run is there: its weights may not be before.
+  bool waits_first = false;
 };
 
 /// Encodes for a run with modules of placement `flow`, as a process beside its ranks: takes samples
@@ -19,8 +24,9 @@ struct EncoderOptions {
 ///
 /// Returns kDone when the run is over or this process was asked to stop, kPeerLost when no run is
 /// there for `patience`.
-/// errors: Fault::kInput when no module flows, or the run has other data, weights or settings
+/// errors: Fault::kInput when the run has other data, weights or settings
 [[nodiscard]] ExitCode encode_for_run(const config::RunConfig& config,
-                                      const EncoderOptions& options, std::ostream& out);
+                                      const EncoderOptions& options, const StopRequest& stop,
+                                      std::ostream& out);
 
 }  // namespace tributary::train

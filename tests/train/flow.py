@@ -95,13 +95,14 @@ class Flow(flow_case.FlowCase):
     def test_an_encoder_of_another_run_is_refused(self):
         with self.started("own", 1, 0, parallel=flow(), run={"steps": 100000}):
             self.wait_for_steps("own", 1)
-            other = self.config("other", run={"dir": str(self.shared / "own"), "seed": 6},
-                                **self.values(parallel=flow()))
-            result = subprocess.run([self.program, "encoder", str(other)], text=True,
-                                    env=tiny_run.environment(), capture_output=True, timeout=60)
-        self.assertEqual(result.returncode, 2, result.stderr)
-        for word in ("encoder does not belong to the run", "run.seed"):
-            self.assertIn(word, result.stderr)
+            for key in ("run.seed=6", "data.max_pixels=3136"):
+                config = self.config("other", run={"dir": str(self.shared / "own")},
+                                     **self.values(parallel=flow()))
+                result = subprocess.run([self.program, "encoder", str(config), key], text=True,
+                                        env=tiny_run.environment(), capture_output=True, timeout=60)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                for word in ("encoder does not belong to the run", key.partition("=")[0]):
+                    self.assertIn(word, result.stderr)
 
     def test_what_cannot_flow_is_refused(self):
         for name, ranks, values, words in (
@@ -114,10 +115,12 @@ class Flow(flow_case.FlowCase):
                 self.assertEqual(result.returncode, 2, result.stderr)
                 for word in words:
                     self.assertIn(word, result.stderr)
-        result = subprocess.run([self.program, "encoder", str(self.config("no-flow"))], text=True,
-                                env=tiny_run.environment(), capture_output=True, timeout=60)
-        self.assertEqual(result.returncode, 2, result.stderr)
-        self.assertIn("placement flow", result.stderr)
+        plain = str(self.config("no-flow"))
+        for words in (["encoder", plain], ["launch", "-n", "1", "--encoders", "1", "--", "train", plain]):
+            result = subprocess.run([self.program, *words], text=True, env=tiny_run.environment(),
+                                    capture_output=True, timeout=60)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("placement is flow" if "launch" in words else "placement flow", result.stderr)
 
 
 if __name__ == "__main__":

@@ -52,8 +52,8 @@ Run declare_launch(Verb& verb) {
   return [given, answer = verb.answer()] {
     TRIB_REQUIRE(given->ranks >= 1 && given->ranks <= 4096, .what = "app: number of ranks",
                  .where = "-n", .found = str(given->ranks), .expected = "1 to 4096");
-    TRIB_REQUIRE(given->encoders >= 0 && given->encoders <= 4096, .what = "app: number of encoders",
-                 .where = "--encoders", .found = str(given->encoders), .expected = "0 to 4096");
+    TRIB_REQUIRE(given->encoders >= 0 && given->encoders <= 255, .what = "app: number of encoders",
+                 .where = "--encoders", .found = str(given->encoders), .expected = "0 to 255");
     TRIB_REQUIRE(given->limits.restarts >= 0, .what = "app: restarts below 0",
                  .where = "--restarts", .found = str(given->limits.restarts),
                  .expected = "0 or more");
@@ -72,8 +72,10 @@ Run declare_launch(Verb& verb) {
                       .command = words_again(*given),
                       .encoders = given->encoders};
     if (job.encoders > 0) {
-      TRIB_REQUIRE(!encoder.empty(), .what = "app: verb has no encoders beside its ranks",
-                   .where = "--encoders", .found = given->words.front(), .expected = "train");
+      TRIB_REQUIRE(!encoder.empty(), .what = "app: there is nothing for encoders to do",
+                   .where = "--encoders", .found = given->words.front(),
+                   .expected = "train, with a module whose placement is flow",
+                   .fix = "add parallel.vision.placement=flow, or leave --encoders out");
       job.encoder_words = std::move(encoder);
       job.words.push_back(str("pool.encoders=", job.encoders));
     }

@@ -148,8 +148,9 @@ Run declare_train(Verb& verb) {
       "  parallel.dp_shard=N  parallel.tp=N  parallel.pp=N");
   verb.before_launch([options, plan](std::int64_t ranks) {
     const std::vector<std::string> keys = keys_of(*options, *plan);
-    if (!options->dry_run) check_job(options->config, keys, ranks);
-    std::vector<std::string> encoder{"encoder", options->config};
+    std::vector<std::string> encoder;
+    if (options->dry_run || !check_job(options->config, keys, ranks)) return encoder;
+    encoder = {"encoder", options->config};
     encoder.insert(encoder.end(), keys.begin(), keys.end());
     return encoder;
   });

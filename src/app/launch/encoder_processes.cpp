@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::int64_t kMostReplaced = 10;
 constexpr double kPauseSeconds = 1;
-constexpr double kEndSeconds = 5;  // from SIGTERM to SIGKILL
+constexpr double kForgivingSeconds = 60;  // an encoder that has run so long begins anew
+constexpr double kEndSeconds = 5;         // from SIGTERM to SIGKILL
 constexpr std::size_t kShownLines = 5;
 
 }  // namespace
@@ -25,7 +26,7 @@ EncoderProcesses::EncoderProcesses(std::int64_t count, std::vector<std::string> 
                                    std::int64_t ranks)
     : words_(std::move(words)), ranks_(ranks) {
   for (std::int64_t i = 0; i < count; ++i)
-    encoders_.push_back({.process = start(static_cast<int>(i))});
+    encoders_.push_back(start(static_cast<int>(i), /*replaced=*/0));
 }
 
 EncoderProcesses::~EncoderProcesses() {
@@ -41,13 +42,16 @@ EncoderProcesses::~EncoderProcesses() {
   }
 }
 
-std::unique_ptr<RankProcess> EncoderProcesses::start(int number) const {
+EncoderProcesses::Encoder EncoderProcesses::start(int number, std::int64_t replaced) const {
   RankCommand command{.rank = number};
   command.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
   command.words.insert(command.words.end(), words_.begin(), words_.end());
+  command.variables = {{kEncoderDeviceVariable, str(ranks_ + number)}};
   if (std::getenv("OMP_NUM_THREADS") == nullptr)
     command.variables.emplace_back("OMP_NUM_THREADS", str(compute_threads(0, ranks_)));
-  return std::make_unique<RankProcess>(command);
+  return {.process = std::make_unique<RankProcess>(command),
+          .started = clock_.seconds(),
+          .replaced = replaced};
 }
 
 void EncoderProcesses::add_waits(std::vector<pollfd>& waits) const {
@@ -64,9 +68,9 @@ void EncoderProcesses::look() {
 }
 
 void EncoderProcesses::look_at(Encoder& encoder) {
-  if (encoder.again_at >= 0) {
-    if (clock_.seconds() < encoder.again_at) return;
-    encoder = {.process = start(encoder.process->rank()), .replaced = encoder.replaced + 1};
+  if (encoder.again_at) {
+    if (clock_.seconds() < *encoder.again_at) return;
+    return replace(encoder);
   }
   RankProcess& process = *encoder.process;
   const bool had_ended = process.exit_code().has_value();
@@ -79,11 +83,21 @@ void EncoderProcesses::look_at(Encoder& encoder) {
   const auto& lines = process.last_lines();
   for (std::size_t i = lines.size() - std::min(lines.size(), kShownLines); i < lines.size(); ++i)
     log_note(str("[encoder ", process.rank(), "] ", lines[i]));
+  if (clock_.seconds() - encoder.started > kForgivingSeconds) encoder.replaced = 0;
   const bool comes_again = is_worth_a_restart(code) && encoder.replaced < kMostReplaced;
   log_note(str("tributary launch: encoder ", process.rank(), " ended with exit code ", code,
                comes_again ? "; another one takes its place"
                            : "; the ranks encode what no other encoder does"));
   if (comes_again) encoder.again_at = clock_.seconds() + kPauseSeconds;
+}
+
+void EncoderProcesses::replace(Encoder& encoder) {
+  try {
+    encoder = start(encoder.process->rank(), encoder.replaced + 1);
+  } catch (const Error& error) {  // the ranks go on without it
+    log_note(str("tributary launch: ", error.what()));
+    encoder.again_at = clock_.seconds() + kForgivingSeconds;
+  }
 }
 
 }  // namespace tributary::app

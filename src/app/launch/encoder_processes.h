@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <poll.h>
 #include <string>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "core/stopwatch.h"
 
 namespace tributary::app {
+
+/// Says which device of the machine an encoder has: those before belong to ranks and encoders.
+inline constexpr const char* kEncoderDeviceVariable = "TRIB_ENCODER_DEVICE";
 
 /// The encoder processes beside the ranks of a job. They outlive the attempts of the job; one that
 /// fails is replaced, and none of their failures ends it. The destructor ends them.
@@ -30,12 +34,14 @@ class EncoderProcesses {
  private:
   struct Encoder {
     std::unique_ptr<RankProcess> process;
-    std::int64_t replaced = 0;
-    double again_at = -1;  // below 0: it runs, or has ended for good
+    double started = 0;
+    std::int64_t replaced = 0;            // in a row, each soon after its start
+    std::optional<double> again_at = {};  // when another one takes its place
   };
 
-  [[nodiscard]] std::unique_ptr<RankProcess> start(int number) const;
+  [[nodiscard]] Encoder start(int number, std::int64_t replaced) const;
   void look_at(Encoder& encoder);
+  void replace(Encoder& encoder);
 
   std::vector<std::string> words_;
   std::int64_t ranks_;

@@ -249,9 +249,14 @@ void show_output(const std::vector<RankEnd>& ends, const std::string& error) {
 }
 
 /// Waits, and returns whether a signal came meanwhile.
-bool pause_for(double seconds, const Signals& signals) {
+bool pause_for(double seconds, const Signals& signals, EncoderProcesses& encoders) {
+  const Stopwatch watch;
   pollfd wait{.fd = signals.descriptor(), .events = POLLIN, .revents = 0};
-  return poll(&wait, 1, static_cast<int>(seconds * 1e3)) > 0;
+  while (watch.seconds() < seconds) {
+    if (poll(&wait, 1, /*timeout=*/100) > 0) return true;
+    encoders.look();
+  }
+  return false;
 }
 
 /// Makes a restarted training go on from its newest checkpoint.
@@ -292,7 +297,7 @@ int run_ranks(const LaunchOptions& options) {
     }
     log_note(str("tributary launch: restart ", policy.restarts(), " of ", options.limits.restarts,
                  " in ", next.pause_seconds, " s"));
-    if (pause_for(next.pause_seconds, signals)) return end.exit_code;
+    if (pause_for(next.pause_seconds, signals, encoders)) return end.exit_code;
     resume_from_newest(now.words);
   }
 }

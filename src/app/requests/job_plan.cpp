@@ -1,5 +1,6 @@
 #include "app/requests/job_plan.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
@@ -19,15 +20,19 @@ config::Plan plan_of_job(config::RunConfig run, std::int64_t ranks) {
   return plan;
 }
 
-void check_job(const std::string& configuration, std::span<const std::string> overrides,
+bool check_job(const std::string& configuration, std::span<const std::string> overrides,
                std::int64_t ranks) {
   std::error_code not_there;  // an error when it is read
-  if (std::filesystem::is_fifo(configuration, not_there)) return;
+  if (std::filesystem::is_fifo(configuration, not_there)) return false;
   const std::vector<config::RunConfig> stages = config::stage_configs(configuration, overrides);
+  bool has_encoders = false;
   for (const config::RunConfig& stage : stages) {
     config::check_stage(stage, &stage == stages.data());
-    (void)plan_of_job(stage, ranks);
+    const config::Plan plan = plan_of_job(stage, ranks);
+    has_encoders |= std::ranges::count(plan.modules, config::Placement::kFlow,
+                                       &config::ModulePlan::placement) > 0;
   }
+  return has_encoders;
 }
 
 }  // namespace tributary::app

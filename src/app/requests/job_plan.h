@@ -20,8 +20,9 @@ namespace tributary::app {
 /// files and plan of each stage. A configuration that comes from a pipe is left to the one process
 /// that can read it.
 ///
+/// Returns whether a stage has encoders beside its ranks; false where it cannot be read.
 /// errors: Fault::kInput as those processes
-void check_job(const std::string& configuration, std::span<const std::string> overrides,
-               std::int64_t ranks);
+[[nodiscard]] bool check_job(const std::string& configuration,
+                             std::span<const std::string> overrides, std::int64_t ranks);
 
 }  // namespace tributary::app

@@ -166,6 +166,11 @@ void check_data(const RunConfig& config, KeyChecker& check) {
                 {.what = "config: batch.correct_costs has no effect without batch.balance",
                  .found = "correct_costs true, balance none",
                  .expected = "batch.balance lpt or lpt_2d, or correct_costs false"});
+  check.require(!batch.correct_costs || !config.parallel.has_encoders_beside(),
+                "batch.correct_costs",
+                {.what = "config: batch.correct_costs measures passes that wait for encoders",
+                 .found = "correct_costs true, and a module with placement flow",
+                 .expected = "correct_costs false, or another placement"});
   check.require(!batch.correct_costs || config.run.device == "cpu", "batch.correct_costs",
                 {.what = "config: batch.correct_costs needs times that the device does not give",
                  .found = str("correct_costs true on ", config.run.device),

@@ -256,12 +256,14 @@ std::vector<Key> pool_keys() {
            .meaning =
                "Encoder processes for which a run waits before its first step, at most "
                "`parallel.bootstrap_timeout_seconds`; `tributary launch --encoders` sets it.",
-           .range = {0, 65535}}),
+           .range = {0, 255}}),
       key<&R::pool, &P::ahead>(
           {.path = "pool.ahead",
-           .meaning = "Steps that encoders may work on at a time, the current one among them.",
+           .meaning =
+               "Steps that encoders may work on at a time, the current one among them; ranks read "
+               "samples as far ahead.",
            .unit = "steps",
-           .range = {1, 1024}}),
+           .range = {1, 64}}),
       key<&R::pool, &P::patience_seconds>(
           {.path = "pool.patience_seconds",
            .meaning = "Longest time that a rank waits in a step for features that some encoder "
@@ -280,10 +282,11 @@ std::vector<Key> pool_keys() {
                "Directory in which encoders keep features, so that pictures are encoded once "
                "and not in every epoch and run; empty: none. Runs with the same weights of "
                "the encoder may share it."}),
-      key<&R::pool, &P::cache_gib>({.path = "pool.cache_gib",
-                                    .meaning = "Size beyond which nothing more is kept there.",
-                                    .unit = "GiB",
-                                    .range = {1, 1 << 20}}),
+      key<&R::pool, &P::cache_gib>(
+          {.path = "pool.cache_gib",
+           .meaning = "Size of the directory beyond which an encoder keeps nothing more there.",
+           .unit = "GiB",
+           .range = {1, 1 << 20}}),
   };
 }
 

@@ -68,6 +68,8 @@ RunConfig read_run_config(const std::string& path, std::span<const std::string> 
 
 std::vector<std::string> list_idle_values(const RunConfig& config) {
   std::vector<std::string> idle;
+  if (config.pool != PoolSection() && !config.parallel.has_encoders_beside())
+    idle.emplace_back("the section pool means nothing: no module has placement flow");
   if (config.run.epochs > 0) return idle;  // the data will say how many steps there are
   const std::int64_t steps = config.run.steps;
   for (const SourceSection& source : config.data.sources)

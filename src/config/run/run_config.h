@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -283,6 +284,10 @@ struct ParallelSection {
   double checkpoint_deadline_seconds = 60;  // without progress of a save or a load
   std::vector<ModuleSection> modules = inline_sections();
 
+  /// Whether a module runs in processes that are no ranks.
+  [[nodiscard]] bool has_encoders_beside() const {
+    return std::ranges::count(modules, Placement::kFlow, &ModuleSection::placement) > 0;
+  }
   friend bool operator==(const ParallelSection&, const ParallelSection&) = default;
 };
 

@@ -5,7 +5,6 @@
 #include <deque>
 #include <exception>
 #include <future>
-#include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -75,7 +74,7 @@ class Loader::Impl {
 
   mutable std::mutex counting_;  // guards the next two
   mutable std::int64_t counted_ = 0;
-  mutable std::map<int, std::int64_t> drawn_before_;  // sample counted_, from each source
+  mutable std::vector<std::int64_t> drawn_before_;  // sample counted_, from each source
 
   std::mutex mutex_;                         // guards what follows
   std::condition_variable_any room_;         // a slot may be drawn, or was dealt
@@ -98,6 +97,7 @@ Loader::Impl::Impl(const LoaderOptions& options, const SampleEncoder& encoder)
       quarantine_(options.quarantine_path, options.data.bad_fraction, options.data.bad_at_least),
       cursors_(sources_.size()),
       left_out_(sources_.size()),
+      drawn_before_(sources_.size()),
       drawn_cursors_(sources_.size()) {
   TRIB_REQUIRE(options_.data.workers >= 1, .what = "data: no decoding thread",
                .where = "data.workers", .found = str(options_.data.workers),
@@ -298,9 +298,12 @@ Draw Loader::Impl::draw_of(std::int64_t id) const {
   TRIB_CHECK(id >= 0, .what = "data: no such sample", .found = str(id));
   const int source = order_.source_at(id);
   const std::scoped_lock lock(counting_);
-  while (counted_ < id) ++drawn_before_[order_.source_at(counted_++)];
-  while (counted_ > id) --drawn_before_[order_.source_at(--counted_)];
-  return {.index = id, .source = source, .position = drawn_before_[source]};
+  const auto drawn_from = [this](int from) -> std::int64_t& {
+    return drawn_before_[static_cast<std::size_t>(from)];
+  };
+  while (counted_ < id) ++drawn_from(order_.source_at(counted_++));
+  while (counted_ > id) --drawn_from(order_.source_at(--counted_));
+  return {.index = id, .source = source, .position = drawn_from(source)};
 }
 
 EncodedSample Loader::Impl::load(std::int64_t id) const {
@@ -356,6 +359,11 @@ void Loader::Impl::restore(const LoaderState& saved, std::span<const std::string
   begun_ = 0;
   next_index_ = drawn_index_ = saved.next_index;
   cursors_ = drawn_cursors_ = saved.cursors;
+  {
+    const std::scoped_lock counting(counting_);
+    counted_ = saved.next_index;
+    drawn_before_ = saved.cursors;
+  }
   left_out_ = saved.left_out;
   quarantine_.restore(saved.quarantined);
 }

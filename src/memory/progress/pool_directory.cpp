@@ -111,9 +111,15 @@ Membership PoolJob::member(Role role, std::uint16_t process, std::uint32_t incar
           .incarnation = incarnation};
 }
 
-JobKey write_pool_key(const std::string& directory) {
+void make_pool_directory(const std::string& directory) {
   if (const std::size_t slash = directory.rfind('/'); slash != std::string::npos && slash > 0)
     make_directories(real_file_system(), directory.substr(0, slash));
+  const Descriptor lock = lock_private_directory(directory);
+  unlink(controller_file(directory).c_str());
+}
+
+JobKey write_pool_key(const std::string& directory) {
+  make_pool_directory(directory);
   const Descriptor lock = lock_private_directory(directory);
   const Nonce secret = draw_nonce();
   write_secret(str(directory, "/key"), secret);

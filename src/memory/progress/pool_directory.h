@@ -42,10 +42,14 @@ struct PoolJob {
 // as the controller listens, `controller.json`. Sockets lie below it in a directory for each host,
 // since hosts may share the file system.
 
-/// Draws and writes a new key; makes the directory where there is none.
+/// Makes the directory where there is none, and removes the address of an earlier controller.
 ///
 /// errors: Fault::kInput when the directory is open to others or of another user; Fault::kResource
-///         when it cannot be written
+///         when it cannot be made
+void make_pool_directory(const std::string& directory);
+/// Draws and writes a new key; makes the directory where there is none.
+///
+/// errors: as make_pool_directory; Fault::kResource when it cannot be written
 [[nodiscard]] JobKey write_pool_key(const std::string& directory);
 /// Writes `controller.json`, whole, in place of an earlier controller's.
 void publish_controller(const std::string& directory, const PoolJob& job);

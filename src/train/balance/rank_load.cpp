@@ -19,8 +19,10 @@ double ranks_of_seat(const mesh::Mesh& encoder) {
 
 /// The work of a replica of the backbone.
 WorkLoad of_replica(const RankWork& work, std::span<const SampleShape> shapes) {
+  ModalitySet elsewhere = work.lanes.taken_apart();
+  elsewhere |= work.lanes.beside.takes;
   std::vector<SampleShape> encoded_here;
-  for (const SampleShape& shape : shapes) encoded_here.push_back(work.lanes.encoded_inline(shape));
+  for (const SampleShape& shape : shapes) encoded_here.push_back(shape.without(elsewhere));
   return load_of(work.model, work.section, encoded_here, work.times);
 }
 

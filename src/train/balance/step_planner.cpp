@@ -183,11 +183,8 @@ void StepPlanner::change(const std::map<std::int32_t, SampleShape>& changes,
 StepPlanner::Dealt StepPlanner::plan(std::int64_t first_index,
                                      std::span<const SampleShape> shapes) {
   std::vector<schedule::SampleLoad> loads;
-  for (SampleShape shape : shapes) {
-    for (const Modality modality : kMediaModalities)
-      if (beside_.has(modality)) shape.grids(modality).clear();
-    loads.push_back(predict_load(model_, section_, shape, times_.get()));
-  }
+  for (const SampleShape& shape : shapes)
+    loads.push_back(predict_load(model_, section_, shape.without(beside_), times_.get()));
   const auto known = correction_ ? correction_->known_for(first_index) : nullptr;
   const schedule::StepPlan without = plan_by(loads);
   schedule::StepPlan plan = known ? plan_by(correct(loads, shapes, *known)) : without;

@@ -229,9 +229,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   const RunLanes alone = one_lane();
   const RunLanes& run = options.lanes != nullptr ? *options.lanes : alone;
   const StepSchedule schedule = schedule_step(run, agreed.microbatches, agreed.next);
-  const ModalitySet with_rows =
-      rows_taken_inline(model.layout(), run)
-          .without(options.flow != nullptr ? options.flow->takes() : ModalitySet());
+  const ModalitySet with_rows = rows_taken_inline(model.layout(), run).without(run.beside.takes);
   const auto collate_bin = [&](int bin) {
     if (bin >= microbatches.bins()) return idle_microbatch();
     return collate(select(samples, microbatches.bin(bin)), model.config(), options.mrope,

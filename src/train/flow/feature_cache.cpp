@@ -19,13 +19,18 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr const char* kTensor = "features";
+constexpr const char* kEnding = ".safetensors";
 
 /// The bytes of the files that are there already.
 std::int64_t bytes_in(const std::string& directory) {
   std::int64_t bytes = 0;
   std::error_code gone;  // another process may be renaming
-  for (const auto& file : fs::recursive_directory_iterator(directory, gone))
-    if (file.is_regular_file(gone)) bytes += static_cast<std::int64_t>(file.file_size(gone));
+  for (fs::recursive_directory_iterator file(directory, gone), end; !gone && file != end;
+       file.increment(gone)) {
+    std::error_code moved;
+    const std::uintmax_t size = file->file_size(moved);
+    if (!moved && file->path().extension() == kEnding) bytes += static_cast<std::int64_t>(size);
+  }
   return bytes;
 }
 
@@ -65,7 +70,7 @@ std::string FeatureCache::path_of(const FlowModule& module,
                 static_cast<unsigned long long>(hash.high64),
                 static_cast<unsigned long long>(hash.low64));
   const std::string text(name.data());
-  return str(directory_, "/", text.substr(0, 2), "/", text, ".safetensors");
+  return str(directory_, "/", text.substr(0, 2), "/", text, kEnding);
 }
 
 std::optional<at::Tensor> FeatureCache::find(const FlowModule& module,

@@ -17,8 +17,8 @@ namespace tributary::train {
 /// appears whole or not at all.
 class FeatureCache {
  public:
-  /// `weights` is the digest of the encoder's. Nothing is written beyond `most`.
-  ///
+  /// `weights`: a digest of the encoder's, and all else on which bits depend
+  /// most: beyond it this process writes nothing
   /// errors: Fault::kResource when the directory cannot be made
   FeatureCache(std::string directory, std::string weights, Bytes most);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -13,8 +12,9 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/stopwatch.h"
+#include "memory/progress/pool_directory.h"
 #include "ops/to_device.h"
-#include "train/flow/flow_identity.h"
+#include "train/flow/flow_terms.h"
 
 namespace tributary::train {
 namespace {
@@ -30,15 +30,7 @@ std::uint32_t count_consumers(const mesh::Mesh& backbone) {
   return static_cast<std::uint32_t>(backbone.data_ranks() * backbone.shape().tp);
 }
 
-/// Whether an object is what the features of this sample must be.
-bool fits(const memory::WireHandle& found, const at::Tensor& like, std::int64_t rows) {
-  return found.dims == 2 && found.shape[0] == rows && found.shape[1] == like.size(1) &&
-         found.dtype == static_cast<std::uint8_t>(element_type(like.scalar_type())) &&
-         static_cast<std::int64_t>(found.bytes) == rows * like.size(1) * like.element_size();
-}
-
-}  // namespace
-
+/// The size of the pool's pages: larger for wide features.
 std::uint64_t page_bytes_of(const model::Model& model, std::span<const FlowModule> modules) {
   constexpr std::int64_t kWide = 2048;
   const bool any_wide = std::ranges::any_of(
@@ -46,23 +38,24 @@ std::uint64_t page_bytes_of(const model::Model& model, std::span<const FlowModul
   return std::uint64_t{any_wide ? 256U : 64U} << 10;
 }
 
+}  // namespace
+
 Flow::Flow(const config::RunConfig& config, std::vector<FlowModule> modules)
     : config_(config), modules_(std::move(modules)) {}
 Flow::~Flow() = default;
 
-void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loader& loader) {
+void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loader& loader,
+                std::function<void()> on_progress) {
   model_ = &model;
+  on_progress_ = std::move(on_progress);
   page_bytes_ = page_bytes_of(model, modules_);
   const auto first_step = static_cast<std::uint64_t>(step_of(loader.next_index()));
   next_planned_ = first_step;
   const std::string directory = pool_directory(config_);
+  const std::map<std::string, std::string> weights = digest_towers(backbone);
   if (backbone.world().index() == 0) {
-    std::map<std::string, std::string> weights;
-    for (const FlowModule& module : modules_)
-      weights[module.name] = digest_weights(model, module.name);
-    std::filesystem::create_directories(directory);
-    std::filesystem::permissions(directory, std::filesystem::perms::owner_all);
-    write_flow_identity(directory, flow_identity(config_, loader, weights));
+    memory::make_pool_directory(directory);
+    write_flow_terms(directory, flow_terms(config_, loader, weights));
     controller_ = std::make_unique<memory::PoolController>(memory::PoolControllerOptions{
         .directory = directory,
         .bind = config_.pool.bind,
@@ -79,10 +72,20 @@ void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loa
         memory::PoolReaderOptions{.directory = directory,
                                   .consumer = static_cast<std::uint32_t>(consumer),
                                   .first_step = first_step,
-                                  .ahead = static_cast<std::uint64_t>(config_.pool.ahead)});
+                                  .ahead = static_cast<std::uint64_t>(config_.pool.ahead - 1)});
   tensor_ranks_ = static_cast<std::uint32_t>(backbone.shape().tp);
   if (config_.pool.encoders > 0) wait_for_encoders(backbone.world());
   keeps_ = config_.objective.compares_pairs();
+}
+
+std::map<std::string, std::string> Flow::digest_towers(const mesh::Mesh& backbone) const {
+  std::map<std::string, std::string> digests;
+  for (const FlowModule& module : modules_) {
+    const bool tells = consumer_of(backbone) == 0;
+    const std::string own = tells ? digest_weights(*model_, module.name) : std::string();
+    for (const std::string& text : backbone.world().gather_text(own)) digests[module.name] += text;
+  }
+  return digests;
 }
 
 void Flow::wait_for_encoders(const mesh::Group& world) const {
@@ -111,8 +114,12 @@ std::int64_t Flow::step_of(std::int64_t first_index) const {
   return first_index / config_.batch.global_samples;
 }
 
+bool Flow::is_planned(const memory::Key& key) {
+  const std::scoped_lock lock(mutex_);
+  return planned_.contains(key);
+}
+
 void Flow::plan(const DealtBatch& batch) {
-  if (!controller_) return;
   memory::StepPlanned planned;
   planned.plan.step = static_cast<std::uint64_t>(step_of(batch.first_index));
   // A batch whose headers could not be read ends the run when it is handed out, and has no plan.
@@ -127,6 +134,11 @@ void Flow::plan(const DealtBatch& batch) {
       planned.objects.push_back(
           {.key = keys[i].back(), .pages = static_cast<std::uint32_t>(pages)});
     }
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const memory::AssignedObject& object : planned.objects) planned_.insert(object.key);
+  }
+  if (!controller_) return;
   for (std::size_t replica = 0; replica < batch.microbatches.size(); ++replica) {
     const schedule::PackedBins& bins = batch.microbatches[replica];
     for (std::int64_t bin = 0; bin < bins.bins(); ++bin) {
@@ -144,47 +156,56 @@ void Flow::plan(const DealtBatch& batch) {
   controller_->plan(std::move(planned));
 }
 
-ModalitySet Flow::takes() const {
-  ModalitySet taken;
-  for (const FlowModule& module : modules_) taken |= ModalitySet(module.takes);
-  return taken;
-}
-
 std::uint64_t Flow::pages_of(const FlowModule& module, const SampleShape& shape) const {
   const auto bytes = static_cast<std::uint64_t>(feature_bytes(*model_, module, shape).count);
   return (bytes + page_bytes_ - 1) / page_bytes_;
 }
 
-at::Tensor Flow::take_from_pool(const FlowModule& module, const data::EncodedSample& sample) {
+std::optional<memory::PoolObject> Flow::wait_for(const memory::Key& key) {
+  constexpr double kSlice = 1;  // s, after which the watch hears of this rank
   const Stopwatch watch;
-  const double patience = waits_ ? config_.pool.patience_seconds : 0;
-  std::optional<memory::PoolObject> object = reader_->take(
-      key_of(module, sample.id), Nanoseconds{static_cast<std::int64_t>(patience * 1e9)});
-  const double waited = watch.seconds();
-  use_.starved += waited;
-  // Whoever has waited in vain once may wait so for each of a thousand samples.
-  if (!object && waited >= config_.pool.patience_seconds) waits_ = false;
-  if (!object) return {};
+  for (double left = waits_ ? config_.pool.patience_seconds : 0;; left -= kSlice) {
+    const double slice = std::clamp(left, 0.0, kSlice);
+    const Stopwatch waited;
+    auto object = reader_->take(key, Nanoseconds{static_cast<std::int64_t>(slice * 1e9)});
+    const bool was_in_vain = !object && waited.seconds() >= slice;
+    if (was_in_vain && left > kSlice) {
+      if (on_progress_) on_progress_();
+      continue;
+    }
+    // Whoever has waited in vain once may wait so for each of a thousand samples.
+    if (was_in_vain) waits_ = false;
+    use_.starved += watch.seconds();
+    return object;
+  }
+}
+
+at::Tensor Flow::take_from_pool(const FlowModule& module, const data::EncodedSample& sample) {
+  std::optional<memory::PoolObject> object = wait_for(key_of(module, sample.id));
+  if (!object || object->fields.tokens != record_mark(sample)) return {};
   const at::TensorOptions options = model_->units().front()->whole_options();
   const std::vector<std::int64_t> rows = feature_rows(*model_, module, sample.shape());
-  const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-  const at::Tensor like = at::empty({0, model_->feature_width(module.name)}, options);
-  if (!fits(object->fields, like, all)) return {};  // of the record that this sample stands for
+  const std::vector<std::int64_t> shape{std::accumulate(rows.begin(), rows.end(), std::int64_t{0}),
+                                        model_->feature_width(module.name)};
+  const memory::WireHandle& found = object->fields;
+  const bool fits = found.dims == 2 && found.shape[0] == shape[0] && found.shape[1] == shape[1] &&
+                    found.dtype == static_cast<std::uint8_t>(
+                                       element_type(c10::typeMetaToScalarType(options.dtype())));
+  if (!fits) return {};
   use_.objects += 1;
   use_.bytes += static_cast<std::int64_t>(object->bytes.size());
-  auto bytes = std::make_shared<decltype(object->bytes)>(std::move(object->bytes));
+  auto bytes = std::make_shared<memory::ObjectBuffer>(std::move(object->bytes));
   const at::Tensor host = at::from_blob(
-      bytes->data(), {all, like.size(1)}, [bytes](void*) {}, options.device(at::kCPU));
+      bytes->data(), shape, [bytes](void*) {}, options.device(at::kCPU));
   return ops::to_device(host, options.device());
 }
 
 at::Tensor Flow::features_of(const FlowModule& module, const data::EncodedSample& sample) {
-  const std::uint64_t pages = pages_of(module, sample.shape());
-  if (pages == 0) return {};
+  if (pages_of(module, sample.shape()) == 0) return {};
   const memory::Key key = key_of(module, sample.id);
   if (auto kept = kept_.extract(key)) return kept.mapped();
   at::Tensor features;
-  if (pages <= most_pages()) features = take_from_pool(module, sample);
+  if (is_planned(key)) features = take_from_pool(module, sample);
   if (!features.defined()) {
     const Stopwatch watch;
     features = encode_features(*model_, module, sample, model_->device());
@@ -216,6 +237,12 @@ FlowUse Flow::finish_step(std::int64_t first_index) {
   if (reader_) reader_->finish_step(static_cast<std::uint64_t>(step_of(first_index)));
   kept_.clear();
   waits_ = true;
+  {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(planned_, [&](const memory::Key& key) {
+      return static_cast<std::int64_t>(key.sample) < first_index + config_.batch.global_samples;
+    });
+  }
   return std::exchange(use_, {});
 }
 

@@ -1,9 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "config/run/run_config.h"
@@ -42,8 +47,10 @@ class Flow {
   Flow& operator=(const Flow&) = delete;
 
   /// Begins with the global batch at which the loader stands. The model must outlive this.
+  /// `on_progress` is called while this rank waits for features; it may be empty.
   /// collective: over all ranks
-  void open(model::Model& model, const mesh::Mesh& backbone, const data::Loader& loader);
+  void open(model::Model& model, const mesh::Mesh& backbone, const data::Loader& loader,
+            std::function<void()> on_progress);
   /// Lets encoders begin with a batch. Called by a thread of the loader, batch after batch.
   void plan(const DealtBatch& batch);
   /// The features of a microbatch, as the first stage of the backbone takes them.
@@ -52,9 +59,6 @@ class Flow {
   FlowUse finish_step(std::int64_t first_index);
   /// The run is over: its encoders end too.
   void finish();
-
-  /// The modalities whose input rows no microbatch holds.
-  [[nodiscard]] ModalitySet takes() const;
 
  private:
   [[nodiscard]] std::int64_t step_of(std::int64_t first_index) const;
@@ -67,6 +71,12 @@ class Flow {
   /// Undefined where the pool has not got them.
   [[nodiscard]] at::Tensor take_from_pool(const FlowModule& module,
                                           const data::EncodedSample& sample);
+  [[nodiscard]] std::optional<memory::PoolObject> wait_for(const memory::Key& key);
+  /// Whether some encoder was asked for the object.
+  [[nodiscard]] bool is_planned(const memory::Key& key);
+  /// The digests of the towers' weights, which the ranks of the first stage have.
+  /// collective: over all ranks
+  [[nodiscard]] std::map<std::string, std::string> digest_towers(const mesh::Mesh& backbone) const;
 
   config::RunConfig config_;
   std::vector<FlowModule> modules_;
@@ -81,10 +91,10 @@ class Flow {
   std::map<memory::Key, at::Tensor> kept_;
   bool waits_ = true;  // until this rank has waited in vain, once a step
   FlowUse use_;
-};
+  std::function<void()> on_progress_;
 
-/// The size of the pool's pages for these features.
-[[nodiscard]] std::uint64_t page_bytes_of(const model::Model& model,
-                                          std::span<const FlowModule> modules);
+  std::mutex mutex_;               // guards the next one
+  std::set<memory::Key> planned_;  // objects of unfinished batches
+};
 
 }  // namespace tributary::train

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "core/file/crc32c.h"
 #include "ops/to_device.h"
 
 namespace tributary::train {
@@ -30,18 +31,24 @@ model::EncoderInput input_of(const FlowModule& module, const data::EncodedSample
 
 }  // namespace
 
-std::vector<FlowModule> flow_modules(const config::Plan& plan, const config::ModelConfig& model) {
+std::vector<FlowModule> flow_modules(const config::ParallelSection& parallel,
+                                     const config::ModelConfig& model) {
   std::vector<FlowModule> modules;
   std::uint16_t part = 0;
   for (const config::FrontModule& front : config::front_modules(model)) {
     if (!front.is_encoder()) continue;
-    const config::ModulePlan* own = plan.find(front.name);
-    if (own != nullptr && own->placement == config::Placement::kFlow)
+    const auto own =
+        std::ranges::find(parallel.modules, front.name, &config::ModuleSection::module);
+    if (own != parallel.modules.end() && own->placement == config::Placement::kFlow)
       modules.push_back({.name = front.name, .part = part, .takes = front.takes});
     ++part;
   }
   std::ranges::sort(modules, {}, &FlowModule::name);
   return modules;
+}
+
+std::uint32_t record_mark(const data::EncodedSample& sample) {
+  return crc32c(std::as_bytes(std::span(sample.key)));
 }
 
 memory::ElementType element_type(at::ScalarType type) {

@@ -8,7 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "config/family/known_modules.h"
-#include "config/plan/plan.h"
+#include "config/run/run_config.h"
 #include "core/sample_shape.h"
 #include "core/units.h"
 #include "data/sample.h"
@@ -25,8 +25,8 @@ struct FlowModule {
   std::vector<Modality> takes;  // in whose order an object holds its items
 };
 
-/// The modules of a plan with placement `flow`, ascending by name.
-[[nodiscard]] std::vector<FlowModule> flow_modules(const config::Plan& plan,
+/// The modules with placement `flow`, ascending by name.
+[[nodiscard]] std::vector<FlowModule> flow_modules(const config::ParallelSection& parallel,
                                                    const config::ModelConfig& model);
 
 /// The type of features in the pool. errors: Fault::kBug for another than f32 and bf16
@@ -34,6 +34,10 @@ struct FlowModule {
 
 /// The object with the features of a sample. units: `sample` is EncodedSample::id
 [[nodiscard]] memory::Key key_of(const FlowModule& module, std::int64_t sample);
+
+/// Names the record behind a sample. Where one process cannot read a record, and takes another in
+/// its place, features of both may have one size.
+[[nodiscard]] std::uint32_t record_mark(const data::EncodedSample& sample);
 
 /// The rows of features of each modality of a sample; none where it has no such items.
 [[nodiscard]] std::vector<std::int64_t> feature_rows(const model::Model& model,

@@ -37,14 +37,6 @@ ModalitySet RunLanes::taken_apart() const {
   return taken;
 }
 
-SampleShape RunLanes::encoded_inline(SampleShape shape) const {
-  ModalitySet elsewhere = taken_apart();
-  elsewhere |= beside.takes;
-  for (const Modality modality : kMediaModalities)
-    if (elsewhere.has(modality)) shape.grids(modality).clear();
-  return shape;
-}
-
 int RunLanes::stages() const {
   int stages = 0;
   for (const schedule::PipelineModule& module : pipeline.modules) stages += module.stages;

@@ -72,8 +72,6 @@ struct RunLanes {
   [[nodiscard]] bool encodes_ahead() const;
   /// The modalities of those encoders.
   [[nodiscard]] ModalitySet taken_apart() const;
-  /// What the ranks of the backbone compute on of a sample: without media of other encoders.
-  [[nodiscard]] SampleShape encoded_inline(SampleShape shape) const;
   /// Features and their gradients that this rank has sent so far.
   [[nodiscard]] std::int64_t sent_bytes() const;
   /// The stages of all modules, and which of them a lane has, in the order of the forward pass.

@@ -262,18 +262,17 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   if (!config.batch.costs.empty())
     session.times = std::make_shared<const MeasuredTimes>(
         config, session.plan, session.mesh->world().size(), at::get_num_threads());
-  const std::vector<FlowModule> flowing = flow_modules(session.plan, session.model_config);
-  if (!flowing.empty()) session.flow = std::make_unique<Flow>(config, flowing);
+  const std::vector<FlowModule> flowing = flow_modules(config.parallel, session.model_config);
+  if (!flowing.empty()) {
+    session.flow = std::make_unique<Flow>(config, flowing);
+    int& prefetched = session.config.data.prefetch_batches;  // encoders learn of dealt batches
+    prefetched = std::max(prefetched, static_cast<int>(config.pool.ahead));
+  }
   session.planner = make_planner(session);
   announce(announce_data(config.data));
-  // Encoders learn of a batch when it is dealt.
-  config::DataSection read_ahead = config.data;
-  if (session.flow)
-    read_ahead.prefetch_batches =
-        std::max(read_ahead.prefetch_batches, static_cast<int>(config.pool.ahead));
   session.loader = std::make_unique<data::Loader>(
       data::LoaderOptions{
-          .data = read_ahead,
+          .data = session.config.data,
           .seed = config.run.seed,
           .batch_samples = config.batch.global_samples,
           .quarantine_path = quarantine_path,

@@ -1,0 +1,130 @@
+#include "train/flow/flow_terms.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "config/run/read_run_config.h"
+#include "config/run/run_keys.h"
+#include "core/error.h"
+#include "core/file/crc32c.h"
+#include "core/file/file_system.h"
+#include "core/file/given_file.h"
+#include "core/json.h"
+#include "core/sha256.h"
+
+namespace tributary::train {
+namespace {
+
+constexpr const char* kTermsFile = "/run.json";
+constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 26;
+
+/// Keys outside of `data` that choose a sample or change its features.
+constexpr std::array<std::string_view, 6> kKeys{
+    "run.seed",    "run.deterministic",    "model.dtype",
+    "model.mrope", "batch.global_samples", "objective.kind"};
+/// Keys of `data` that do not.
+constexpr std::array<std::string_view, 4> kOtherData{"data.workers", "data.prefetch_batches",
+                                                     "data.bad_fraction", "data.bad_at_least"};
+/// Files of the model by which samples are made.
+constexpr std::array<const char*, 5> kFiles{"config.json", "tokenizer.json", "chat_template.jinja",
+                                            "preprocessor_config.json",
+                                            "video_preprocessor_config.json"};
+
+bool matters(const std::string& key) {
+  if (key.starts_with("data.")) return std::ranges::count(kOtherData, key) == 0;
+  return std::ranges::count(kKeys, key) > 0;
+}
+
+void add_keys(const config::RunConfig& config, std::map<std::string, std::string>& settings) {
+  for (const config::Key& key : config::all_keys()) {
+    if (!matters(key.path)) continue;
+    const std::size_t place = key.path.find("[]");
+    const std::size_t items = place == std::string::npos ? 1 : config.data.sources.size();
+    for (std::size_t item = 0; item < items; ++item) {
+      std::string path = key.path;
+      if (place != std::string::npos) path.replace(place, 2, str(".", item));
+      settings[path] = config::write_value(key.get(config, item));
+    }
+  }
+}
+
+std::string digest_file(const std::string& path) {
+  FileSystem& files = real_file_system();
+  return exists(files, path) ? sha256(read_text_file(files, path, kMostFileBytes)) : "none";
+}
+
+}  // namespace
+
+std::string digest_weights(const model::Model& model, const std::string& module) {
+  std::vector<std::string> lines;
+  for (const auto& unit : model.units()) {
+    if (unit->module() != module) continue;
+    for (const auto& parameter : unit->parameters()) {
+      const at::Tensor values =
+          unit->shard_value().narrow(0, parameter->offset, parameter->elements()).cpu();
+      const auto* bytes = static_cast<const std::byte*>(values.const_data_ptr());
+      lines.push_back(str(parameter->name, " ", crc32c({bytes, values.nbytes()}), "\n"));
+    }
+  }
+  std::ranges::sort(lines);
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  return sha256(text);
+}
+
+FlowTerms flow_terms(const config::RunConfig& config, const data::Loader& loader,
+                     const std::map<std::string, std::string>& weights) {
+  FlowTerms terms{.compute_threads = at::get_num_threads(), .loader = loader.state()};
+  add_keys(config, terms.settings);
+  terms.settings["run.device"] = config.run.device.substr(0, config.run.device.find(':'));
+  for (const char* file : kFiles)
+    terms.settings[file] = digest_file(str(config.model.path, "/", file));
+  for (const auto& [module, digest] : weights) terms.settings["weights of " + module] = digest;
+  return terms;
+}
+
+void write_flow_terms(const std::string& directory, const FlowTerms& terms) {
+  const Json json{{"format", "tributary flow 1"},
+                  {"settings", terms.settings},
+                  {"compute_threads", terms.compute_threads},
+                  {"loader", data::to_json(terms.loader)}};
+  replace_file(real_file_system(), directory + kTermsFile, json.dump(2) + "\n");
+}
+
+FlowTerms read_flow_terms(const std::string& directory) {
+  const std::string path = directory + kTermsFile;
+  const ErrorParts parts{.what = "train: terms of the run cannot be read",
+                         .fix = "start the run again, and then the encoder"};
+  const Json json = read_given_json(path, parts);
+  try {
+    return {.settings = json.at("settings").get<std::map<std::string, std::string>>(),
+            .compute_threads = json.at("compute_threads").get<int>(),
+            .loader = data::loader_state_from_json(json.at("loader"), path)};
+  } catch (const Json::exception& error) {
+    TRIB_RAISE(Fault::kInput, .what = parts.what, .where = path, .found = error.what(),
+               .fix = parts.fix);
+  }
+}
+
+void require_same_settings(const FlowTerms& own, const FlowTerms& of_run) {
+  for (const auto& [name, value] : of_run.settings) {
+    const auto found = own.settings.find(name);
+    const std::string other = found == own.settings.end() ? "nothing" : found->second;
+    TRIB_REQUIRE(other == value, .what = "train: encoder does not belong to the run", .where = name,
+                 .found = escaped(other), .expected = escaped(value),
+                 .fix = "start the encoder with the configuration and the files of the run");
+  }
+}
+
+std::string pool_directory(const config::RunConfig& config) {
+  return config.pool.directory.empty() ? config::run_directory(config) + "/pool"
+                                       : config.pool.directory;
+}
+
+}  // namespace tributary::train

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "config/run/run_config.h"
+#include "data/loader/loader.h"
+#include "model/model.h"
+
+namespace tributary::train {
+
+/// What a run says to its encoders, so that they make just the features that it would make itself.
+struct FlowTerms {
+  /// What features depend on, by name: keys of the configuration, files of the model, weights. Both
+  /// sides must have the same.
+  std::map<std::string, std::string> settings = {};
+  int compute_threads = 1;        // on which bits depend; an encoder takes as many
+  data::LoaderState loader = {};  // where the data of the run stood at its start
+};
+
+/// A digest of the parameters of a module, which this process holds whole. cost: reads them once
+[[nodiscard]] std::string digest_weights(const model::Model& model, const std::string& module);
+
+/// The terms of a run, or of an encoder. `weights` are digests by module.
+///
+/// errors: Fault::kResource when a file of the model cannot be read
+[[nodiscard]] FlowTerms flow_terms(const config::RunConfig& config, const data::Loader& loader,
+                                   const std::map<std::string, std::string>& weights);
+
+/// Writes the terms into the pool's directory.
+void write_flow_terms(const std::string& directory, const FlowTerms& terms);
+/// errors: Fault::kInput naming the file
+[[nodiscard]] FlowTerms read_flow_terms(const std::string& directory);
+
+/// Refuses to encode for a run with other settings.
+///
+/// errors: Fault::kInput naming what differs, as this process has it and as the run has it
+void require_same_settings(const FlowTerms& own, const FlowTerms& of_run);
+
+/// The pool's directory of a run.
+[[nodiscard]] std::string pool_directory(const config::RunConfig& config);
+
+}  // namespace tributary::train
