@@ -99,8 +99,9 @@ struct Workshop {
     at::set_num_threads(of_run.compute_threads);
     constexpr std::int64_t kGib = std::int64_t{1} << 30;
     if (config.pool.cache.empty()) return;
-    const std::string bits = str(" ", device.type(), " ", of_run.compute_threads, " ",
-                                 at::globalContext().deterministicAlgorithms());
+    const std::string bits =
+        str(" ", c10::DeviceTypeName(device.type()), " ", of_run.compute_threads, " ",
+            at::globalContext().deterministicAlgorithms());
     for (Tower& tower : towers)
       tower.cache.emplace(config.pool.cache, tower.weights + bits,
                           Bytes{config.pool.cache_gib * kGib});

@@ -21,9 +21,10 @@ ModelConfig vision_language_model() {
   model.backbone.kv_heads = 4;
   model.backbone.mlp_width = 18944;
   model.backbone.vocab = 152064;
-  model.vision.emplace();
-  model.vision->heads = 16;
-  model.vision->mlp_width = 3420;
+  VisionConfig vision;
+  vision.heads = 16;
+  vision.mlp_width = 3420;
+  model.vision = vision;
   return model;
 }
 

@@ -95,13 +95,23 @@ TEST(ModuleKeys, RefuseUnknownKeysAndValues) {
   EXPECT_THAT(refusal_of(kMinimalRun, {"parallel.vision=separate"}),
               AllOf(HasSubstr("section is not a map; where: command line parallel.vision"),
                     HasSubstr("keys below it: placement")));
-  EXPECT_THAT(refusal_of(kMinimalRun, {"parallel.vision.placement=flow"}),
-              HasSubstr("found: \"flow\"; expected: one of inline, colocated, separate"));
+  EXPECT_THAT(refusal_of(kMinimalRun, {"parallel.vision.placement=sliced"}),
+              HasSubstr("found: \"sliced\"; expected: one of inline, colocated, separate, flow"));
   EXPECT_THAT(refusal_of(kMinimalRun, {"parallel.vision.ranks=4-2"}),
               HasSubstr("where: command line parallel.vision.ranks; found: \"4-2\"; expected: "
                         "ascending ranks and ranges as 2-4,8, or nothing"));
   EXPECT_THAT(refusal_of(kMinimalRun, {"parallel.vision.tp=0"}),
               HasSubstr("expected: a whole number from 1 to 65536"));
+}
+
+TEST(ModuleKeys, OfEncodersBesideARunAreTheirNumber) {
+  const std::vector<std::string> flow{"parallel.vision.placement=flow"};
+  EXPECT_EQ(vision_of(section_of({flow[0], "parallel.vision.dp_replicate=3"})).dp_replicate, 3);
+  for (const char* key : {"ranks=2", "tp=2", "dp_shard=2", "passes=2", "turns=true"})
+    EXPECT_THAT(refusal_of(kMinimalRun, {flow[0], str("parallel.vision.", key)}),
+                HasSubstr("key has no effect on a module with placement flow"));
+  EXPECT_THAT(refusal_of(kMinimalRun, {flow[0], "batch.balance=lpt", "batch.correct_costs=true"}),
+              HasSubstr("batch.correct_costs measures passes that wait for encoders"));
 }
 
 TEST(ModuleKeys, OfAnInlineModuleMeanNothing) {

@@ -108,6 +108,10 @@ RunConfig random_config(std::mt19937_64& random) {
   for (ModuleSection& module : config.parallel.modules) {
     if (module.placement == Placement::kInline) {
       module = {.module = module.module};
+    } else if (module.placement == Placement::kFlow) {
+      module = {.module = module.module,
+                .placement = module.placement,
+                .dp_replicate = module.dp_replicate};
     } else if (module.placement == Placement::kColocated) {
       module.ranks.clear();
       module.pp = 1;
