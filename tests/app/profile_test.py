@@ -251,8 +251,8 @@ class Profile(unittest.TestCase):
         for (ranks, capacity), each in passes.items():
             if ranks == 2:
                 ratios.append(each["backward_ns"] / passes[1, capacity]["backward_ns"])
-        # By the clock it would be two or more.
-        self.assertLess(statistics.median(ratios), 1.6)
+        # By the clock each would be two or more; another process on the core only adds to some.
+        self.assertLess(min(ratios), 1.6, ratios)
 
     def test_a_run_is_simulated_from_its_own_profile(self):
         run = self.root / "trained"

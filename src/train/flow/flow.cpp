@@ -38,6 +38,20 @@ std::uint64_t page_bytes_of(const model::Model& model, std::span<const FlowModul
   return std::uint64_t{any_wide ? 256U : 64U} << 10;
 }
 
+/// The objects of each microbatch of a replica. shape: keys [samples of the batch] of each
+std::vector<memory::PlannedMicrobatch> list_keys(const schedule::PackedBins& bins,
+                                                 std::span<const std::vector<memory::Key>> keys) {
+  std::vector<memory::PlannedMicrobatch> microbatches;
+  for (std::int64_t bin = 0; bin < bins.bins(); ++bin) {
+    memory::PlannedMicrobatch& microbatch = microbatches.emplace_back(
+        memory::PlannedMicrobatch{.order = static_cast<std::uint32_t>(bin)});
+    for (const std::int32_t sample : bins.bin(bin))
+      for (const memory::Key& key : keys[static_cast<std::size_t>(sample)])
+        microbatch.keys.push_back(key);
+  }
+  return microbatches;
+}
+
 }  // namespace
 
 Flow::Flow(const config::RunConfig& config, std::vector<FlowModule> modules)
@@ -139,20 +153,12 @@ void Flow::plan(const DealtBatch& batch) {
     for (const memory::AssignedObject& object : planned.objects) planned_.insert(object.key);
   }
   if (!controller_) return;
-  for (std::size_t replica = 0; replica < batch.microbatches.size(); ++replica) {
-    const schedule::PackedBins& bins = batch.microbatches[replica];
-    for (std::int64_t bin = 0; bin < bins.bins(); ++bin) {
-      memory::PlannedMicrobatch microbatch{.order = static_cast<std::uint32_t>(bin)};
-      for (const std::int32_t sample : bins.bin(bin)) {
-        const auto& own = keys[static_cast<std::size_t>(sample)];
-        microbatch.keys.insert(microbatch.keys.end(), own.begin(), own.end());
-      }
+  for (std::uint32_t replica = 0; replica < batch.microbatches.size(); ++replica)
+    for (memory::PlannedMicrobatch& microbatch : list_keys(batch.microbatches[replica], keys))
       for (std::uint32_t tp = 0; tp < tensor_ranks_; ++tp) {
-        microbatch.dp_rank = static_cast<std::uint32_t>(replica) * tensor_ranks_ + tp;
+        microbatch.dp_rank = replica * tensor_ranks_ + tp;
         planned.plan.microbatches.push_back(microbatch);
       }
-    }
-  }
   controller_->plan(std::move(planned));
 }
 

@@ -56,7 +56,10 @@ std::string describe_ahead(const MemoryNeed& need, const config::ParallelSection
 std::string describe_modules(const Ranks& ranks) {
   std::string text = config::describe(ranks.mesh().shape());
   for (const auto& [module, mesh] : ranks.meshes.encoders)
-    text += str("; ", module, ": ", config::describe(mesh.shape()));
+    text += str("; ", module, ": ",
+                ranks.plan.find(module)->placement == config::Placement::kFlow
+                    ? str("encoders beside the run, and a copy on ", mesh.size(), " ranks")
+                    : config::describe(mesh.shape()));
   return text;
 }
 
