@@ -13,6 +13,7 @@
 #include "config/run/run_keys.h"
 #include "core/error.h"
 #include "core/file/crc32c.h"
+#include "core/file/digest_file.h"
 #include "core/file/file_system.h"
 #include "core/file/given_file.h"
 #include "core/json.h"
@@ -54,11 +55,6 @@ void add_keys(const config::RunConfig& config, std::map<std::string, std::string
   }
 }
 
-std::string digest_file(const std::string& path) {
-  FileSystem& files = real_file_system();
-  return exists(files, path) ? sha256(read_text_file(files, path, kMostFileBytes)) : "none";
-}
-
 }  // namespace
 
 std::string digest_weights(const model::Model& model, const std::string& module) {
@@ -84,7 +80,7 @@ FlowTerms flow_terms(const config::RunConfig& config, const data::Loader& loader
   add_keys(config, terms.settings);
   terms.settings["run.device"] = config.run.device.substr(0, config.run.device.find(':'));
   for (const char* file : kFiles)
-    terms.settings[file] = digest_file(str(config.model.path, "/", file));
+    terms.settings[file] = digest_file(str(config.model.path, "/", file), kMostFileBytes);
   for (const auto& [module, digest] : weights) terms.settings["weights of " + module] = digest;
   return terms;
 }

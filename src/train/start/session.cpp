@@ -13,7 +13,7 @@
 
 #include "config/family/all_families.h"
 #include "core/error.h"
-#include "core/file/file_system.h"
+#include "core/file/digest_file.h"
 #include "core/machine/cores.h"
 #include "core/machine/memory_limits.h"
 #include "core/sha256.h"
@@ -108,12 +108,6 @@ std::string describe_shape(const model::Model& model) {
   return str(parameters, " tensors, ", elements, " elements, ", trained, " trained");
 }
 
-/// SHA-256 of a file of the model; `none` where there is no such file.
-std::string digest_file(const std::string& path) {
-  FileSystem& files = real_file_system();
-  return exists(files, path) ? sha256(read_text_file(files, path, kMostFileBytes)) : "none";
-}
-
 /// SHA-256 of a short chat as the template writes it, so that a change of the program shows too.
 std::string digest_template(const data::Tokenizer& tokenizer) {
   const data::ChatTemplate chat(tokenizer, {.system_prompt = "system"});
@@ -138,8 +132,9 @@ RunIdentity identify(const Session& session) {
   identity["model.shape"] = describe_shape(*session.model);
   identity["data.system_prompt"] = data::system_prompt_of(folder, session.model_config.family,
                                                           session.config.data.system_prompt);
-  identity["model.tokenizer"] = digest_file(folder + "/tokenizer.json");
-  identity["model.preprocessor"] = digest_file(folder + "/preprocessor_config.json");
+  identity["model.tokenizer"] = digest_file(folder + "/tokenizer.json", kMostFileBytes);
+  identity["model.preprocessor"] =
+      digest_file(folder + "/preprocessor_config.json", kMostFileBytes);
   identity["model.chat_template"] = digest_template(*session.tokenizer);
   identity["optimizer.kind"] = session.optimizer->kind();
   identity["data.digest"] = data;
