@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <utility>
 
 #include "core/error.h"
 #include "core/exit_code.h"
 #include "core/log.h"
-#include "core/machine/cores.h"
 
 namespace tributary::app {
 namespace {
@@ -43,12 +40,9 @@ EncoderProcesses::~EncoderProcesses() {
 }
 
 EncoderProcesses::Encoder EncoderProcesses::start(int number, std::int64_t replaced) const {
-  RankCommand command{.rank = number};
-  command.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
-  command.words.insert(command.words.end(), words_.begin(), words_.end());
+  RankCommand command = own_command(number, words_);
   command.variables = {{kEncoderDeviceVariable, str(ranks_ + number)}};
-  if (std::getenv("OMP_NUM_THREADS") == nullptr)
-    command.variables.emplace_back("OMP_NUM_THREADS", str(compute_threads(0, ranks_)));
+  share_cores(command, ranks_);
   return {.process = std::make_unique<RankProcess>(command),
           .started = clock_.seconds(),
           .replaced = replaced};

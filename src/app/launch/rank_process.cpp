@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 #include "app/launch/find_cause.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/machine/cores.h"
 
 namespace tributary::app {
 namespace {
@@ -70,6 +72,18 @@ struct ExecArguments {
 }
 
 }  // namespace
+
+RankCommand own_command(int rank, const std::vector<std::string>& words) {
+  RankCommand command{.rank = rank};
+  command.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  command.words.insert(command.words.end(), words.begin(), words.end());
+  return command;
+}
+
+void share_cores(RankCommand& command, std::int64_t processes) {
+  if (std::getenv("OMP_NUM_THREADS") == nullptr)
+    command.variables.emplace_back("OMP_NUM_THREADS", str(compute_threads(0, processes)));
+}
 
 RankProcess::RankProcess(const RankCommand& command)
     : rank_(command.rank), prints_(command.prints) {

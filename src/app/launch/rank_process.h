@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <string>
@@ -19,6 +20,11 @@ struct RankCommand {
   int store_descriptor = -1;  // the process inherits it; -1: none
   bool prints = false;        // its output is printed as it comes, not only kept
 };
+
+/// The command that runs this executable with a verb and its arguments.
+[[nodiscard]] RankCommand own_command(int rank, const std::vector<std::string>& words);
+/// Gives a command its part of the cores among `processes`, unless OMP_NUM_THREADS is set.
+void share_cores(RankCommand& command, std::int64_t processes);
 
 /// One rank of a job as a process. It has its own process group, so that Ctrl-C reaches it only
 /// through the launcher, and it is killed when the launcher dies. The destructor kills it and waits

@@ -5,9 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -20,7 +18,6 @@
 #include "app/terminal/show_error.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/machine/cores.h"
 #include "core/stopwatch.h"
 
 namespace tributary::app {
@@ -136,9 +133,7 @@ class Attempt {
  private:
   static RankCommand describe(const LaunchOptions& options, int rank, std::int64_t number,
                               const StoreSocket& store) {
-    RankCommand command{.rank = rank};
-    command.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
-    command.words.insert(command.words.end(), options.words.begin(), options.words.end());
+    RankCommand command = own_command(rank, options.words);
     if (!options.are_ranks) return command;
     command.variables = {{"TRIB_RANK", str(rank)},
                          {"TRIB_WORLD_SIZE", str(options.ranks)},
@@ -149,8 +144,7 @@ class Attempt {
       command.store_descriptor = store.socket.get();
       command.variables.emplace_back("TRIB_STORE_DESCRIPTOR", str(store.socket.get()));
     }
-    if (std::getenv("OMP_NUM_THREADS") == nullptr)
-      command.variables.emplace_back("OMP_NUM_THREADS", str(compute_threads(0, options.ranks)));
+    share_cores(command, options.ranks);
     return command;
   }
 
