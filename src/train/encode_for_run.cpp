@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <ostream>
-#include <thread>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -18,7 +17,6 @@
 #include "core/machine/memory_limits.h"
 #include "core/stopwatch.h"
 #include "data/loader/encode_sample.h"
-#include "memory/progress/pool_directory.h"
 #include "memory/progress/pool_producer.h"
 #include "mesh/device.h"
 #include "train/flow/feature_cache.h"
@@ -120,27 +118,22 @@ struct Workshop {
 /// came in time.
 std::unique_ptr<PoolProducer> join_run(const config::RunConfig& config,
                                        std::chrono::seconds patience, const StopRequest& stop) {
-  constexpr Nanoseconds kAttempt{2'000'000'000};  // a run that was killed has left its address
-  const std::string directory = pool_directory(config);
+  constexpr Nanoseconds kAttempt{2'000'000'000};  // after which a stop is heeded
+  const memory::PoolProducerOptions options{
+      .directory = pool_directory(config),
+      .capacity_bytes = static_cast<std::uint64_t>(config.pool.encoder_mib) << 20,
+      .encoders = static_cast<std::uint32_t>(config.data.workers),
+      .bind = config.pool.bind,
+      .patience = kAttempt};
   const Stopwatch watch;
-  std::string why = "no controller is there";
+  std::string why = "none was looked for";
   while (!stop.asked()) {
     if (watch.seconds() > static_cast<double>(patience.count())) {
       log_note(str("train: no run came within ", patience.count(), " s: ", why));
       return nullptr;
     }
-    if (const auto found = memory::find_pool(directory); !found.has_value()) {
-      why = found.refusal().reason;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      continue;
-    }
     try {
-      return std::make_unique<PoolProducer>(memory::PoolProducerOptions{
-          .directory = directory,
-          .capacity_bytes = static_cast<std::uint64_t>(config.pool.encoder_mib) << 20,
-          .encoders = static_cast<std::uint32_t>(config.data.workers),
-          .bind = config.pool.bind,
-          .patience = kAttempt});
+      return std::make_unique<PoolProducer>(options);
     } catch (const Error& error) {
       if (error.exit_code() != ExitCode::kResource) throw;
       why = error.what();

@@ -129,8 +129,8 @@ class Limits {
     }
   }
 
-  /// The encoders of such a module are processes with the whole tower, as many as it has ranks,
-  /// whatever its degrees. They return no gradients.
+  /// Each rank of such a module is a process with the whole tower, whatever the degrees. It returns
+  /// no gradients.
   void check_flow(const ModulePlan& module) {
     require(module.name != kBackboneModule, module.name, "placement", "flow",
             "separate: ranks of its own");

@@ -92,15 +92,18 @@ at::Tensor encode_features(model::Model& model, const FlowModule& module,
 at::Tensor join_features(const model::Model& model, const FlowModule& module,
                          std::span<const data::EncodedSample* const> samples,
                          std::span<const at::Tensor> of_samples) {
+  std::vector<std::vector<at::Tensor>> by_modality(module.takes.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (!of_samples[i].defined()) continue;
+    std::int64_t first = 0;
+    const std::vector<std::int64_t> rows = feature_rows(model, module, samples[i]->shape());
+    for (std::size_t modality = 0; modality < rows.size(); first += rows[modality++])
+      if (rows[modality] > 0)
+        by_modality[modality].push_back(of_samples[i].narrow(0, first, rows[modality]));
+  }
   std::vector<at::Tensor> parts;
-  for (std::size_t modality = 0; modality < module.takes.size(); ++modality)
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      if (!of_samples[i].defined()) continue;
-      const std::vector<std::int64_t> rows = feature_rows(model, module, samples[i]->shape());
-      const auto first = std::accumulate(
-          rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(modality), std::int64_t{0});
-      if (rows[modality] > 0) parts.push_back(of_samples[i].narrow(0, first, rows[modality]));
-    }
+  for (const std::vector<at::Tensor>& own : by_modality)
+    parts.insert(parts.end(), own.begin(), own.end());
   if (parts.empty()) return {};
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
