@@ -3,9 +3,9 @@
 
     bench/train/flow.py build/release/tributary --work runs/flow --share 0.45
 
-It takes at most 10 minutes on two quiet cores. Models and data are those of placements.py, with a frozen tower. Four processes
-train: all as ranks, or some of them as encoders beside the run (`flow 1+3`: one encoder, three ranks). The rows
-without a part of FlowTrain's are the ablations of its table 1: without the pool encoders keep step with the
+It takes at most 10 minutes on two quiet cores. Models and data are those of placements.py, with a frozen
+tower. Four processes train: all as ranks, or some of them as encoders beside the run (`flow 1+3`: one encoder,
+three ranks). The rows without a part of FlowTrain's are the ablations of its table 1: without the pool encoders keep step with the
 backbone (`separate`), without the scheduler samples go to ranks in turn, without the allocator the split is
 the other one. All train on the same samples and must have the losses of the first one.
 
@@ -13,16 +13,11 @@ the other one. All train on the same samples and must have the losses of the fir
 """
 
 import argparse
-import contextlib
-import itertools
 import json
-import os
 import pathlib
 import statistics
 import sys
 
-import balanced_ranks
-import compare_fsdp2 as common
 import pictured_model
 import placements
 
@@ -60,13 +55,8 @@ class Bench(placements.Bench):
         config.write_text(json.dumps(run))
         ranks = RANKS - encoders
         verbs = ["train"] * ranks + ["encoder"] * encoders
-        cores = sorted(os.sched_getaffinity(0))
-        join = 'echo $$ > "$0" || exit 1; exec taskset -c "$@"'
-        common.launch([["sh", "-c", join, group, str(cores[place * len(cores) // RANKS]),
-                        str(self.arguments.tributary), verb, str(config)]
-                       for place, (group, verb) in enumerate(zip(groups, verbs, strict=True))], ranks)
-        lines = placements.read_lines(self.folder / name / "metrics.jsonl")
-        later = lines[min(placements.WARM_UP_STEPS, len(lines) - 1):]
+        self.launch(groups, [[verb, str(config)] for verb in verbs], ranks)
+        lines, later = self.read_steps(name)
         step = statistics.median(sum(line["seconds"].values()) for line in later)
         flow = [line.get("flow", {}) for line in later]
         mean = lambda key: statistics.mean(each.get(key, 0) for each in flow)
@@ -100,12 +90,7 @@ def parse_arguments():
 
 
 def measure(bench, arguments):
-    seen = {row: [] for row in arguments.rows}
-    with contextlib.ExitStack() as stack:
-        groups = stack.enter_context(balanced_ranks.cpu_groups(RANKS, arguments.share))
-        for round_, row in itertools.product(range(arguments.rounds), arguments.rows):
-            seen[row].append(bench.train(row, round_, groups))
-            print(f"round {round_ + 1}: {row}: {seen[row][-1]['step']:.3f} s", file=sys.stderr)
+    seen = placements.alternate(bench, arguments.rows, arguments.rounds)
     base = seen["inline, in turn"]
     losses = base[0]["losses"]
     return {row: {"step": placements.spread([each["step"] for each in runs]),

@@ -172,19 +172,27 @@ class Bench:
             config, words = self.config(name, {}, LEVEL), ["--plan", str(self.choice)]
         else:
             config, words = self.config(name, *self.placements[placement]), []
-        cores = sorted(os.sched_getaffinity(0))
-        join = 'echo $$ > "$0" || exit 1; exec taskset -c "$@"'
-        common.launch([["sh", "-c", join, group, str(cores[rank * len(cores) // len(groups)]),
-                        str(self.arguments.tributary), "train", str(config), *words]
-                       for rank, group in enumerate(groups)], len(groups))
-        lines = read_lines(self.folder / name / "metrics.jsonl")
-        later = lines[min(WARM_UP_STEPS, len(lines) - 1):]
+        self.launch(groups, [["train", str(config), *words]] * len(groups), len(groups))
+        lines, later = self.read_steps(name)
         mean = lambda key: statistics.mean(line["balance"][key] for line in lines)
         return {"step": statistics.median(sum(line["seconds"].values()) for line in later),
                 "losses": [line["loss"] for line in lines],
                 "imbalance": {key: mean(key) for key in ("time", "vision", "backbone")},
                 "feature_bytes": statistics.mean(line.get("feature_bytes", 0) for line in lines),
                 "plan": str(self.folder / name / "plan.json")}
+
+    def launch(self, groups, commands, ranks):
+        """Runs a command of the program in each group, bound to a core; the first `ranks` are ranks."""
+        cores = sorted(os.sched_getaffinity(0))
+        join = 'echo $$ > "$0" || exit 1; exec taskset -c "$@"'
+        common.launch([["sh", "-c", join, group, str(cores[place * len(cores) // len(groups)]),
+                        str(self.arguments.tributary), *words]
+                       for place, (group, words) in enumerate(zip(groups, commands, strict=True))], ranks)
+
+    def read_steps(self, name):
+        """The lines of all steps of a run, and of those after the first ones."""
+        lines = read_lines(self.folder / name / "metrics.jsonl")
+        return lines, lines[min(WARM_UP_STEPS, len(lines) - 1):]
 
     def write_sizes(self):
         """Sizes of the samples, one a line, as a model of one layer meets them."""
@@ -247,14 +255,20 @@ def spread(values):
     return {"min": min(values), "median": statistics.median(values), "max": max(values)}
 
 
-def measure(bench, placements, rounds):
-    """Figures by placement, from runs that alternate."""
-    seen = {name: [] for name in placements}
+def alternate(bench, names, rounds):
+    """The figures of each run by name, from runs that alternate."""
+    seen = {name: [] for name in names}
     with contextlib.ExitStack() as stack:
         groups = stack.enter_context(balanced_ranks.cpu_groups(bench.arguments.ranks, bench.arguments.share))
-        for round_, name in itertools.product(range(rounds), placements):
+        for round_, name in itertools.product(range(rounds), names):
             seen[name].append(bench.train(name, round_, groups))
             print(f"round {round_ + 1}: {name}: {seen[name][-1]['step']:.3f} s", file=sys.stderr)
+    return seen
+
+
+def measure(bench, placements, rounds):
+    """Figures by placement."""
+    seen = alternate(bench, placements, rounds)
     base = seen[bench.arguments.baseline]
     losses = base[0]["losses"]
     return {name: {"step": spread([each["step"] for each in runs]),

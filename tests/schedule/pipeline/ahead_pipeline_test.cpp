@@ -14,15 +14,8 @@ using testing::HasSubstr;
 
 /// Frozen vision on each rank of a pipeline of `stages`, a rank each.
 Pipeline make_ahead(int stages, int microbatches, int passes, bool ahead = true) {
-  return {.modules = {{.name = "vision",
-                       .replicas = stages,
-                       .passes = passes,
-                       .takes_turns = true,
-                       .ahead = ahead,
-                       .trains = {false}},
-                      {.name = "backbone", .stages = stages}},
-          .edges = {{.from = 0, .to = 1}},
-          .microbatches = microbatches};
+  return make_colocated(stages, microbatches,
+                        {.passes = passes, .takes_turns = true, .ahead = ahead, .trains = {false}});
 }
 
 TEST(AheadPipeline, EncodesWhereThePipelineWaits) {

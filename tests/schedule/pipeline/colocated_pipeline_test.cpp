@@ -157,11 +157,7 @@ int count_overlaps(const DependencyGraph& graph, const PipelineMap& map, const S
 
 /// Vision in `passes` on each rank of a pipeline of `stages`, a rank each.
 Pipeline make_turns(int stages, int microbatches, int passes, bool takes_turns = true) {
-  return {.modules =
-              {{.name = "vision", .replicas = stages, .passes = passes, .takes_turns = takes_turns},
-               {.name = "backbone", .stages = stages}},
-          .edges = {{.from = 0, .to = 1}},
-          .microbatches = microbatches};
+  return make_colocated(stages, microbatches, {.passes = passes, .takes_turns = takes_turns});
 }
 
 TEST(ColocatedPipeline, TakesTurnsWhereThePipelineWaits) {

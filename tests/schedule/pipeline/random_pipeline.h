@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/random.h"
@@ -23,6 +24,15 @@ inline Pipeline make_pipeline(config::PipelineOrder order, int stages, int micro
                               int chunks = 0) {
   return {
       .modules = {make_module(order, stages, chunks)}, .edges = {}, .microbatches = microbatches};
+}
+
+/// A tower on each rank of a pipeline of `stages`, a rank each.
+inline Pipeline make_colocated(int stages, int microbatches, PipelineModule tower) {
+  tower.name = "vision";
+  tower.replicas = stages;
+  return {.modules = {std::move(tower), {.name = "backbone", .stages = stages}},
+          .edges = {{.from = 0, .to = 1}},
+          .microbatches = microbatches};
 }
 
 /// The lists of some lanes as text.
