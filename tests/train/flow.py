@@ -32,7 +32,8 @@ class Flow(flow_case.FlowCase):
     def test_features_of_encoders_train_like_one_process(self):
         for name, ranks, encoders, parallel in (
                 ("one-rank", 1, 1, flow()), ("replicas", 2, 2, flow(dp_shard=2)),
-                ("tensor", 2, 1, flow(tp=2)), ("pipeline", 2, 1, flow(pp=2))):
+                ("tensor", 2, 1, flow(tp=2)), ("pipeline", 2, 1, flow(pp=2)),
+                ("split", 4, 1, flow(cp=2, ulysses=2))):
             with self.subTest(name):
                 run = self.flow_run(name, ranks, encoders, parallel=parallel)
                 self.expect_like_one(run)
@@ -107,7 +108,6 @@ class Flow(flow_case.FlowCase):
     def test_what_cannot_flow_is_refused(self):
         for name, ranks, values, words in (
                 ("trains", 1, {"parallel": flow()}, ["modules.vision.train", "model.freeze"]),
-                ("rings", 2, self.values(parallel=flow(cp=2)), ["modules.backbone.mesh", "cp"]),
                 ("lists", 1, self.values(parallel={"vision": {"placement": "flow", "tp": 2}}),
                  ["parallel.vision.tp", "placement flow"])):
             with self.subTest(name):

@@ -137,10 +137,6 @@ class Limits {
     require(module.train == TrainMode::kFrozen, module.name, "train", "a module that trains",
             "frozen: features of placement flow bring no gradients back",
             str("add ", module.name, " to model.freeze, or give it another placement"));
-    const MeshShape& mesh = backbone_.mesh;
-    require(mesh.cp * mesh.ulysses == 1, std::string(kBackboneModule), "mesh", describe(mesh),
-            str("cp and ulysses of 1 beside ", module.name, " with placement flow"),
-            str("set cp and ulysses to 1, or ", module.name, " to placement separate"));
   }
 
   const Plan& plan_;

@@ -19,15 +19,17 @@
 namespace tributary::train {
 namespace {
 
-/// The number by which the pool knows a rank that takes features; -1: it takes none. Ranks of one
-/// tp group take the same objects.
-std::int64_t consumer_of(const mesh::Mesh& backbone) {
-  if (!backbone.is_here() || backbone.at().pp != 0) return -1;
-  return backbone.data_index() * backbone.shape().tp + backbone.at().tp;
+/// Ranks of one replica's first stage, which all take the same objects.
+std::uint32_t readers_of_replica(const mesh::Mesh& backbone) {
+  const config::MeshShape& shape = backbone.shape();
+  return static_cast<std::uint32_t>(shape.cp * shape.ulysses * shape.tp);
 }
 
-std::uint32_t count_consumers(const mesh::Mesh& backbone) {
-  return static_cast<std::uint32_t>(backbone.data_ranks() * backbone.shape().tp);
+/// The number by which the pool knows a rank that takes features; -1: it takes none.
+std::int64_t consumer_of(const mesh::Mesh& backbone) {
+  if (!backbone.is_here() || backbone.at().pp != 0) return -1;
+  const std::int64_t reader = backbone.sequence().index() * backbone.shape().tp + backbone.at().tp;
+  return backbone.data_index() * readers_of_replica(backbone) + reader;
 }
 
 /// The size of the pool's pages: larger for wide features.
@@ -63,6 +65,7 @@ void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loa
   model_ = &model;
   on_progress_ = std::move(on_progress);
   page_bytes_ = page_bytes_of(model, modules_);
+  readers_ = readers_of_replica(backbone);
   const auto first_step = static_cast<std::uint64_t>(step_of(loader.next_index()));
   next_planned_ = first_step;
   const std::string directory = pool_directory(config_);
@@ -73,7 +76,7 @@ void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loa
     controller_ = std::make_unique<memory::PoolController>(memory::PoolControllerOptions{
         .directory = directory,
         .bind = config_.pool.bind,
-        .consumers = count_consumers(backbone),
+        .consumers = static_cast<std::uint32_t>(backbone.data_ranks() * readers_),
         .first_step = first_step,
         .window = static_cast<std::uint64_t>(config_.pool.ahead),
         .page_bytes = page_bytes_,
@@ -87,7 +90,6 @@ void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loa
                                   .consumer = static_cast<std::uint32_t>(consumer),
                                   .first_step = first_step,
                                   .ahead = static_cast<std::uint64_t>(config_.pool.ahead - 1)});
-  tensor_ranks_ = static_cast<std::uint32_t>(backbone.shape().tp);
   if (config_.pool.encoders > 0) wait_for_encoders(backbone.world());
   keeps_ = config_.objective.compares_pairs();
 }
@@ -155,8 +157,8 @@ void Flow::plan(const DealtBatch& batch) {
   if (!controller_) return;
   for (std::uint32_t replica = 0; replica < batch.microbatches.size(); ++replica)
     for (memory::PlannedMicrobatch& microbatch : list_keys(batch.microbatches[replica], keys))
-      for (std::uint32_t tp = 0; tp < tensor_ranks_; ++tp) {
-        microbatch.dp_rank = replica * tensor_ranks_ + tp;
+      for (std::uint32_t reader = 0; reader < readers_; ++reader) {
+        microbatch.dp_rank = replica * readers_ + reader;
         planned.plan.microbatches.push_back(microbatch);
       }
   controller_->plan(std::move(planned));
@@ -228,8 +230,8 @@ model::Features Flow::take(std::span<const data::EncodedSample* const> samples) 
     std::vector<at::Tensor> of_samples;
     for (const data::EncodedSample* sample : samples)
       of_samples.push_back(features_of(module, *sample));
-    if (at::Tensor joined = join_features(*model_, module, samples, of_samples); joined.defined())
-      features[module.name] = std::move(joined);
+    if (at::Tensor own = join_features(*model_, module, samples, of_samples); own.defined())
+      features[module.name] = std::move(own);
   }
   return features;
 }

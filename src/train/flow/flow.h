@@ -83,7 +83,7 @@ class Flow {
   model::Model* model_ = nullptr;
   std::uint64_t page_bytes_ = 0;
   std::uint64_t next_planned_ = 0;  // step
-  std::uint32_t tensor_ranks_ = 1;
+  std::uint32_t readers_ = 1;       // of a replica: the ranks of its first stage
   std::unique_ptr<memory::PoolController> controller_;  // of rank 0
   std::unique_ptr<memory::PoolReader> reader_;          // with the first stage of the backbone
   // A step on pairs takes the features of a microbatch twice: for the reference, and to train.

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <ATen/ATen.h>
 
 #include "core/error.h"
 #include "core/file/crc32c.h"
+#include "core/place_items.h"
 #include "ops/to_device.h"
 
 namespace tributary::train {
@@ -27,6 +29,16 @@ model::EncoderInput input_of(const FlowModule& module, const data::EncodedSample
     }
   if (!rows.empty()) input.rows = ops::to_device(at::cat(rows), device);
   return input;
+}
+
+/// The features of the items that a rank of a group projects, as model::share_media deals them.
+std::vector<at::Tensor> own_items(std::span<const Grid> grids, std::span<const at::Tensor> items,
+                                  const mesh::Group& group) {
+  const std::vector<std::int64_t> rank_of = share_items(grids, group.size());
+  std::vector<at::Tensor> own;
+  for (std::size_t item = 0; item < items.size(); ++item)
+    if (rank_of[item] == group.index()) own.push_back(items[item]);
+  return own;
 }
 
 }  // namespace
@@ -92,20 +104,22 @@ at::Tensor encode_features(model::Model& model, const FlowModule& module,
 at::Tensor join_features(const model::Model& model, const FlowModule& module,
                          std::span<const data::EncodedSample* const> samples,
                          std::span<const at::Tensor> of_samples) {
-  std::vector<std::vector<at::Tensor>> by_modality(module.takes.size());
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    if (!of_samples[i].defined()) continue;
-    std::int64_t first = 0;
-    const std::vector<std::int64_t> rows = feature_rows(model, module, samples[i]->shape());
-    for (std::size_t modality = 0; modality < rows.size(); first += rows[modality++])
-      if (rows[modality] > 0)
-        by_modality[modality].push_back(of_samples[i].narrow(0, first, rows[modality]));
-  }
-  std::vector<at::Tensor> parts;
-  for (const std::vector<at::Tensor>& own : by_modality)
-    parts.insert(parts.end(), own.begin(), own.end());
-  if (parts.empty()) return {};
-  return parts.size() == 1 ? parts.front() : at::cat(parts);
+  std::vector<Grid> grids;
+  std::vector<at::Tensor> items;
+  std::vector<SampleShape> shapes;
+  for (const data::EncodedSample* sample : samples) shapes.push_back(sample->shape());
+  std::vector<std::int64_t> next(samples.size(), 0);  // row of each object
+  for (const Modality modality : module.takes)
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      for (const Grid& grid : shapes[i].grids(modality)) {
+        const std::int64_t rows = model.feature_rows(module.name, grid);
+        items.push_back(of_samples[i].narrow(0, std::exchange(next[i], next[i] + rows), rows));
+        grids.push_back(grid);
+      }
+  if (model.layout().splits_sequence())
+    items = own_items(grids, items, model.layout().mesh->sequence());
+  if (items.empty()) return {};
+  return items.size() == 1 ? items.front() : at::cat(items);
 }
 
 }  // namespace tributary::train

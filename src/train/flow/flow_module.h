@@ -54,9 +54,11 @@ struct FlowModule {
 [[nodiscard]] at::Tensor encode_features(model::Model& model, const FlowModule& module,
                                          const data::EncodedSample& sample, at::Device device);
 
-/// The features of a pack, modality after modality, from those of its samples.
+/// The features that this rank of the first stage projects of a pack, modality after modality, from
+/// those of its samples: those of all items, or its share where cp and ulysses split the pack.
 ///
-/// shape: of_samples [samples] as encode_features gives them, undefined where a sample has none
+/// shape: of_samples [samples] as encode_features gives them, undefined where a sample has none;
+///        returns undefined where it has no items
 [[nodiscard]] at::Tensor join_features(const model::Model& model, const FlowModule& module,
                                        std::span<const data::EncodedSample* const> samples,
                                        std::span<const at::Tensor> of_samples);

@@ -50,7 +50,7 @@ class SlowDisk(unittest.TestCase):
             with self.subTest(is_async=is_async):
                 name = f"slow-{is_async}"
                 began = time.monotonic()
-                rank_job.run_to_the_end(self.commands(name, is_async), self.slow(0.05))
+                rank_job.run_to_the_end(self.commands(name, is_async), self.slow(0.03))
                 seconds = time.monotonic() - began
                 print(f"async {is_async}: two saves in {seconds:.1f} s, deadline {DEADLINE} s")
                 self.assertGreater(seconds, 4 * DEADLINE)
@@ -96,7 +96,7 @@ class SlowDisk(unittest.TestCase):
     def test_a_save_within_the_grace_is_committed(self):
         for name, launcher in (("alone", []), ("launched", ["launch", "-n", "2", "--"])):
             with self.subTest(name):
-                code, said, saved = self.stop(f"grace-{name}", 0.05, 60, *launcher)
+                code, said, saved = self.stop(f"grace-{name}", 0.02, 60, *launcher)
                 self.assertEqual(code, 15, said)
                 self.assertEqual(len(saved), 1)
                 self.assertIn("stopped after step " + saved[0][5:], said)
