@@ -27,6 +27,7 @@
 #include "memory/transport/memfd.h"
 #include "memory/transport/socket/unix_socket.h"
 #include "memory/transport/tcp.h"
+#include "memory/transport/ucx.h"
 
 namespace tributary::memory {
 namespace {
@@ -167,16 +168,27 @@ void serve_tcp(int socket, std::uint64_t bytes) {
   EqualObjects objects(segment, bytes);
   Tcp engine(make_end(Role::kProducer, kProcess, &objects), make_key());
   TcpListener listener = listen_on({.host = "127.0.0.1"}, /*allow_public=*/false);
-  tell(socket, make_row({tcp_key(listener.endpoint)}), segment.descriptor());
+  tell(socket, make_row({endpoint_key(Engine::kTcp, listener.endpoint)}), segment.descriptor());
   engine.listen(std::move(listener));
   poll_for_ever(engine);
+}
+
+void serve_ucx(int socket, std::uint64_t bytes) {
+  const SealedSegment segment(kLayout);
+  EqualObjects objects(segment, bytes);
+  const auto engine =
+      open_ucx(make_end(Role::kProducer, kProcess, &objects), make_key(), "127.0.0.1").value();
+  TcpListener listener = listen_on({.host = "127.0.0.1"}, /*allow_public=*/false);
+  tell(socket, make_row({endpoint_key(Engine::kUcx, listener.endpoint)}), segment.descriptor());
+  engine->listen(std::move(listener));
+  poll_for_ever(*engine);
 }
 
 /// Answers each length that it reads with as many bytes of its segment, by blocking calls.
 void serve_plainly(int socket) {
   const SealedSegment segment(kLayout);
   const TcpListener listener = listen_on({.host = "127.0.0.1"}, /*allow_public=*/false);
-  tell(socket, make_row({tcp_key(listener.endpoint)}), segment.descriptor());
+  tell(socket, make_row({endpoint_key(Engine::kTcp, listener.endpoint)}), segment.descriptor());
   pollfd waiting{.fd = listener.socket.get(), .events = POLLIN, .revents = 0};
   ::poll(&waiting, 1, -1);
   const Descriptor peer(accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -256,15 +268,17 @@ void compare(benchmark::State& state, std::uint64_t bytes, const std::function<v
   state.counters["bound_cpu_s_per_GB"] = bound_cpu / all_gigabytes;
 }
 
-void memfd_get(benchmark::State& state) {
+/// Reads as many objects as make 16 MiB, beside copies of them out of the same memory.
+void get_beside_copy(benchmark::State& state, bool has_crc,
+                     const std::function<void(int socket, std::uint64_t bytes)>& serve,
+                     const std::function<std::unique_ptr<Transport>()>& open_reader) {
   const auto bytes = static_cast<std::uint64_t>(state.range(0));
   const std::uint64_t count = std::clamp<std::uint64_t>((16 << 20) / bytes, 1, 64);
-  const Server server([&](int socket) { serve_memfd(socket, bytes); });
+  const Server server([&](int socket) { serve(socket, bytes); });
   const MappedSegment mapped = MappedSegment::map(server.memory, kLayout).value();
-  Puller puller(std::make_unique<Memfd>(make_end(Role::kConsumer, 0, nullptr), make_key()),
-                server.row);
+  Puller puller(open_reader(), server.row);
   std::vector<ObjectHandle> handles;
-  for (std::uint64_t i = 0; i < count; ++i) handles.push_back(handle_of(i, bytes, true));
+  for (std::uint64_t i = 0; i < count; ++i) handles.push_back(handle_of(i, bytes, has_crc));
   std::vector<std::byte> into(bytes * count);
   compare(
       state, bytes * count,
@@ -277,6 +291,12 @@ void memfd_get(benchmark::State& state) {
         benchmark::ClobberMemory();
       },
       [&] { puller.pull(handles, into); });
+}
+
+void memfd_get(benchmark::State& state) {
+  get_beside_copy(state, /*has_crc=*/true, serve_memfd, [] {
+    return std::make_unique<Memfd>(make_end(Role::kConsumer, 0, nullptr), make_key());
+  });
   std::filesystem::remove_all(std::filesystem::temp_directory_path() /
                               str("tributary_get_bench_", getpid()));
 }
@@ -284,6 +304,17 @@ BENCHMARK(memfd_get)
     ->ArgName("bytes")
     ->RangeMultiplier(16)
     ->Range(4 << 10, 64 << 20)
+    ->UseManualTime();
+
+void ucx_get(benchmark::State& state) {
+  if (!load_message_library()) return state.SkipWithError("this build has no UCX");
+  get_beside_copy(state, state.range(1) != 0, serve_ucx, [] {
+    return open_ucx(make_end(Role::kConsumer, 0, nullptr), make_key(), "127.0.0.1").value();
+  });
+}
+BENCHMARK(ucx_get)
+    ->ArgNames({"bytes", "crc"})
+    ->ArgsProduct({{64 << 10, 1 << 20, 16 << 20, 64 << 20}, {0, 1}})
     ->UseManualTime();
 
 void tcp_get(benchmark::State& state) {

@@ -124,6 +124,7 @@ std::unique_ptr<PoolProducer> join_run(const config::RunConfig& config,
       .capacity_bytes = static_cast<std::uint64_t>(config.pool.encoder_mib) << 20,
       .encoders = static_cast<std::uint32_t>(config.data.workers),
       .bind = config.pool.bind,
+      .engines = pool_engines(config),
       .patience = kAttempt};
   const Stopwatch watch;
   std::string why = "none was looked for";

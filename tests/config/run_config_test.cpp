@@ -286,6 +286,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"model: {path: m, freeze: [vision, audio, projector, audio_projector, backbone]}",
                 {"nothing is left to train"}},
         BadText{"model: {path: m, recompute: [vision, vision]}", {"module is listed twice"}},
+        BadText{"pool: {engines: [tcp, tcp]}", {"engine is listed twice"}},
+        BadText{"pool: {engines: []}", {"pool.engines", "nothing may move features"}},
         BadText{"model: {path: m, recompute: [vision, vision.mlp]}", {"recomputed in two ways"}},
         BadText{"model: {path: m, recompute: [vision, vision/2]}", {"recomputed in two ways"}},
         BadText{"model: {path: m, recompute: [projector/2]}",

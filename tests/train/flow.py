@@ -5,6 +5,7 @@ usage: flow.py TRIBUTARY [unittest arguments]
 
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -67,6 +68,18 @@ class Flow(flow_case.FlowCase):
         again = self.flow_run("second", 1, 1, pool={"cache": str(kept)}, **json.loads(json.dumps(values)))
         self.expect_same_bits(again, first)
         self.assertEqual({file: file.stat().st_mtime_ns for file in files[1:]}, dates, "used, not made")
+
+    def test_ucx_moves_the_same_bits(self):
+        if not (pathlib.Path(self.program).parent / "libtributary_ucx.so").exists():
+            self.skipTest("this build has no UCX")
+        values = {"parallel": flow(), "run": {"steps": 10}}
+        alone = self.flow_run("nobody-4", 1, 0, **json.loads(json.dumps(values)))
+        result = subprocess.run(self.command("ucx", 1, 1, pool={"engines": ["ucx"]}, **values),
+                                env=tiny_run.environment(), text=True, capture_output=True, timeout=240)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("is read by ucx", result.stderr)
+        self.expect_same_bits(self.shared / "ucx", alone)
+        self.assertGreater(self.sum_of(self.shared / "ucx", "objects"), 0)
 
     def test_an_encoder_may_come_late_and_goes_with_the_run(self):
         alone = self.flow_run("nobody-2", 1, 0, parallel=flow(), run={"steps": MANY})

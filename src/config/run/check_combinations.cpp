@@ -284,6 +284,14 @@ void check_parallel(const RunConfig& config, KeyChecker& check) {
                  .expected = "lost_after_seconds >= 2 * heartbeat_seconds"});
 }
 
+void check_pool(const RunConfig& config, KeyChecker& check) {
+  check.require(!config.pool.engines.empty(), "pool.engines",
+                {.what = "config: nothing may move features",
+                 .found = "an empty list",
+                 .expected = "one of memfd, ucx, tcp, or several"});
+  check_unique(config.pool.engines, "engine", "pool.engines", check);
+}
+
 void check_drill(const RunConfig& config, KeyChecker& check) {
   const DrillSection& drill = config.drill;
   if (drill.fault == DrillFault::kNone) return;
@@ -316,6 +324,7 @@ void check_combinations(const RunConfig& config, const KeyPlaces& places, Proble
   check_groups(config, check);
   check_parallel(config, check);
   check_modules(config, check);
+  check_pool(config, check);
   check_drill(config, check);
 }
 

@@ -251,6 +251,13 @@ std::vector<Key> pool_keys() {
           {.path = "pool.bind",
            .meaning = "Address of this machine at which the processes of a pool reach each other; "
                       "those of other machines need one of a network."}),
+      key<&R::pool, &P::engines>(
+          {.path = "pool.engines",
+           .meaning = "What may move features to ranks: `memfd`, memory that is shared on one "
+                      "machine; `ucx`, the library UCX, over RDMA where the network has it; `tcp`. "
+                      "The first of them in this order that works is taken, and the next one when "
+                      "it fails.",
+           .choices = {"memfd", "ucx", "tcp"}}),
       key<&R::pool, &P::encoders>(
           {.path = "pool.encoders",
            .meaning =

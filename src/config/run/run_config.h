@@ -300,6 +300,8 @@ struct PoolSection {
   double patience_seconds = 30;    // that a rank waits for features, before it encodes itself
   std::int64_t encoder_mib = 256;  // of features that an encoder process holds
 
+  std::vector<std::string> engines = {"memfd", "tcp"};  // that may move features
+
   std::string cache = {};       // directory of features on disk; empty: none
   std::int64_t cache_gib = 64;  // most of them
 

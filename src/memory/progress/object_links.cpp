@@ -5,9 +5,9 @@
 #include <variant>
 
 #include "core/log.h"
-#include "memory/address/host_id.h"
 #include "memory/transport/memfd.h"
 #include "memory/transport/tcp.h"
+#include "memory/transport/ucx.h"
 
 namespace tributary::memory {
 namespace {
@@ -15,43 +15,55 @@ namespace {
 constexpr Nanoseconds kConnectTime{5'000'000'000};
 constexpr Nanoseconds kGetTime{2'000'000'000};  // for each 64 MiB
 constexpr std::uint64_t kGetBytes = std::uint64_t{64} << 20;
+constexpr Nanoseconds kFirstRest{1'000'000'000}, kLongestRest{300'000'000'000};
 
 Status status_of(const Refusal& refusal) {
   if (refusal.code == "busy") return Status::kBusy;
   return refusal.code == "peer_lost" ? Status::kPeerLost : Status::kBackend;
 }
 
-}  // namespace
-
-ObjectLinks::ObjectLinks(const LinkEnd& end, const JobKey& key, const ObjectLinksOptions& options)
-    : self_{.process = end.self.process, .host_id = read_host_id()} {
-  const auto is_wanted = [&](Engine engine) {
-    return !options.engine || *options.engine == engine;
-  };
-  if (is_wanted(Engine::kMemfd))
-    engines_.push_back(
-        std::make_unique<Memfd>(end, key, MemfdOptions{.copy_threads = options.copy_threads}));
-  if (is_wanted(Engine::kTcp)) engines_.push_back(std::make_unique<Tcp>(end, key));
+/// Whether another engine may do better: what else a GET ends with is the owner's word.
+bool is_fault_of_engine(Status status) {
+  return status == Status::kTimeout || status == Status::kPeerLost || status == Status::kBackend ||
+         status == Status::kCorrupt;
 }
 
-/// Connecting is the probe: a link that is refused later passes its engine over the next time.
+}  // namespace
+
+/// Connecting is the probe: a link that breaks later lets its engine rest.
 bool ObjectLinks::open(Owner& owner, TimePoint now) {
-  std::vector<Transport*> engines;
-  for (const auto& engine : engines_)
-    if (std::ranges::count(owner.refused, engine.get()) == 0) engines.push_back(engine.get());
+  std::vector<Transport*> all, rested;
+  owner.look_again = kNever;
+  for (const auto& engine : engines_) {
+    const TimePoint until = owner.rests[engine.get()].until;
+    all.push_back(engine.get());
+    if (until <= now)
+      rested.push_back(engine.get());
+    else
+      owner.look_again = std::min(owner.look_again, until);
+  }
   const auto connect = [&](Transport& engine) {
     const Result<PeerLink> link = engine.connect(owner.row, now + kConnectTime);
     if (link) owner.link = link.value();
     return link ? Status::kOk : Status::kPeerLost;
   };
-  const Result<EngineChoice> choice = choose_engine(owner.row, self_, engines, connect);
-  if (choice) {
+  Result<EngineChoice> choice = choose_engine(owner.row, self_, rested, connect);
+  if (!choice) choice = choose_engine(owner.row, self_, all, connect);
+  if (choice)
     owner.engine = choice.value().engine;
-  } else {
+  else
     log_warning(choice.refusal().reason);
-    owner.refused.clear();  // all are tried again
-  }
   return choice.has_value();
+}
+
+/// The engine has failed: it rests, and the next object opens another one.
+void ObjectLinks::leave(Owner& owner, std::string_view why, TimePoint now) {
+  Rest& rest = owner.rests[owner.engine];
+  const std::int64_t times = std::int64_t{1} << std::min(rest.failures++, 9U);
+  rest.until = now + std::min(kFirstRest * times, kLongestRest);
+  log_warning(str("memory: ", owner.engine->traits().name, " fails to read from process ",
+                  owner.row.process, " and rests for ", seconds_of(rest.until - now), " s: ", why));
+  owner.engine = nullptr;
 }
 
 void ObjectLinks::get(std::uint64_t request, const SegmentRow& row, const ObjectHandle& handle,
@@ -61,6 +73,10 @@ void ObjectLinks::get(std::uint64_t request, const SegmentRow& row, const Object
     return;
   }
   Owner& owner = owners_.try_emplace(row.process, Owner{.row = row}).first->second;
+  if (owner.engine != nullptr && now >= owner.look_again) {
+    owner.engine->close(owner.link, CloseMode::kDrain);
+    owner.engine = nullptr;
+  }
   if (owner.engine == nullptr && !open(owner, now)) {
     ended_.push_back({.request = request, .status = Status::kPeerLost});
     return;
@@ -69,18 +85,34 @@ void ObjectLinks::get(std::uint64_t request, const SegmentRow& row, const Object
   const Result<TransferId> transfer =
       owner.engine->post_get(owner.link, handle, into, now + kGetTime * parts);
   if (transfer)
-    requests_[{owner.engine, transfer.value()}] = request;
+    requests_[{owner.engine, transfer.value()}] = {
+        .number = request, .process = row.process, .link = owner.link};
   else
     ended_.push_back({.request = request, .status = status_of(transfer.refusal())});
 }
 
-void ObjectLinks::take_end(const Transport& engine, const LinkClosed& event) {
+void ObjectLinks::take_end(Transport& engine, const LinkClosed& event, TimePoint now) {
   for (auto& [process, owner] : owners_) {
     if (owner.engine != &engine || owner.link != event.link) continue;
-    if (event.status == Status::kBackend) owner.refused.push_back(owner.engine);
-    owner.engine = nullptr;
+    if (event.status == Status::kOk)
+      owner.engine = nullptr;
+    else
+      leave(owner, event.reason, now);
     return;
   }
+}
+
+GetDone ObjectLinks::take_done(Transport& engine, const Request& request, Status status,
+                               TimePoint now) {
+  const auto owner = owners_.find(request.process);
+  const bool is_open = owner != owners_.end() && owner->second.engine == &engine &&
+                       owner->second.link == request.link;
+  if (is_open && status == Status::kOk) owner->second.rests.erase(&engine);
+  if (is_open && is_fault_of_engine(status)) {
+    engine.close(owner->second.link, CloseMode::kForce);
+    leave(owner->second, name_of(status), now);
+  }
+  return {.request = request.number, .status = status};
 }
 
 bool ObjectLinks::poll(TimePoint now, const std::function<void(const GetDone&)>& tell) {
@@ -91,11 +123,11 @@ bool ObjectLinks::poll(TimePoint now, const std::function<void(const GetDone&)>&
     const std::size_t count = engine->poll(events, now);
     had_work = had_work || count > 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (const auto* closed = std::get_if<LinkClosed>(&events[i])) take_end(*engine, *closed);
+      if (const auto* closed = std::get_if<LinkClosed>(&events[i])) take_end(*engine, *closed, now);
       const auto* done = std::get_if<TransferDone>(&events[i]);
       if (done == nullptr) continue;
       if (const auto request = requests_.extract({engine.get(), done->transfer}))
-        ended.push_back({.request = request.mapped(), .status = done->status});
+        ended.push_back(take_done(*engine, request.mapped(), done->status, now));
     }
   }
   for (const GetDone& done : ended) tell(done);
@@ -122,6 +154,20 @@ std::vector<int> ObjectLinks::wake_fds() const {
   std::vector<int> descriptors;
   for (const auto& engine : engines_) descriptors.push_back(engine->wake_fd());
   return descriptors;
+}
+
+std::vector<std::unique_ptr<Transport>> open_engines(const LinkEnd& end, const JobKey& key,
+                                                     const EngineOptions& options) {
+  std::vector<std::unique_ptr<Transport>> engines;
+  for (const Engine engine : options.engines)
+    if (engine == Engine::kMemfd)
+      engines.push_back(
+          std::make_unique<Memfd>(end, key, MemfdOptions{.copy_threads = options.copy_threads}));
+    else if (engine == Engine::kTcp)
+      engines.push_back(std::make_unique<Tcp>(end, key));
+    else
+      engines.push_back(require_ucx(end, key, options.host));
+  return engines;
 }
 
 }  // namespace tributary::memory

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,16 +17,15 @@
 
 namespace tributary::memory {
 
-struct ObjectLinksOptions {
-  std::optional<Engine> engine = {};  // the only one; empty: the best that works
-  std::uint32_t copy_threads = 1;
-};
-
-/// A reader's links to the owners of objects, opened when the first object of an owner is read. An
-/// engine whose link was refused is not taken again for the same owner.
+/// A reader's links to the owners of objects, opened when the first object of an owner is read.
+///
+/// An engine that fails an owner's object rests for this owner: 1 s, and twice as long each time,
+/// up to 300 s, until it has brought one. Meanwhile the next engine is taken; when all rest, none
+/// does. After its rest it is tried again.
 class ObjectLinks {
  public:
-  ObjectLinks(const LinkEnd& end, const JobKey& key, const ObjectLinksOptions& options);
+  ObjectLinks(const Reader& self, std::vector<std::unique_ptr<Transport>> engines)
+      : self_(self), engines_(std::move(engines)) {}
 
   /// Reads an object of the segment `row`; `into` has its size and stays in place until poll()
   /// tells the GetDone of this request.
@@ -40,21 +41,47 @@ class ObjectLinks {
   [[nodiscard]] std::vector<int> wake_fds() const;
 
  private:
+  static constexpr TimePoint kNever{std::numeric_limits<std::int64_t>::max()};
+  struct Rest {
+    std::uint32_t failures = 0;  // since the last object
+    TimePoint until{};
+  };
   struct Owner {
     SegmentRow row;
     Transport* engine = nullptr;  // null: none is open
     PeerLink link{};
-    std::vector<Transport*> refused = {};
+    std::map<Transport*, Rest> rests = {};
+    TimePoint look_again = kNever;  // when a better engine than the open one has rested
+  };
+  struct Request {
+    std::uint64_t number = 0;
+    std::uint16_t process = 0;
+    PeerLink link{};
   };
 
   [[nodiscard]] bool open(Owner& owner, TimePoint now);
-  void take_end(const Transport& engine, const LinkClosed& event);
+  void take_end(Transport& engine, const LinkClosed& event, TimePoint now);
+  [[nodiscard]] GetDone take_done(Transport& engine, const Request& request, Status status,
+                                  TimePoint now);
+  void leave(Owner& owner, std::string_view why, TimePoint now);
 
   Reader self_;
   std::vector<std::unique_ptr<Transport>> engines_;
   std::map<std::uint16_t, Owner> owners_;
-  std::map<std::pair<const Transport*, TransferId>, std::uint64_t> requests_;
+  std::map<std::pair<const Transport*, TransferId>, Request> requests_;
   std::vector<GetDone> ended_;  // before they began
 };
+
+struct EngineOptions {
+  std::vector<Engine> engines = {Engine::kMemfd, Engine::kTcp};  // that may be used
+  std::uint32_t copy_threads = 1;
+  std::string host = {};  // the address of this machine whose network is used
+};
+/// Opens a reader's engines.
+///
+/// errors: Fault::kInput when one of them is not built
+[[nodiscard]] std::vector<std::unique_ptr<Transport>> open_engines(const LinkEnd& end,
+                                                                   const JobKey& key,
+                                                                   const EngineOptions& options);
 
 }  // namespace tributary::memory

@@ -141,7 +141,9 @@ void withdraw_controller(const std::string& directory, const PoolJob& job) noexc
 
 Result<FoundPool> find_pool(const std::string& directory) {
   const std::string path = controller_file(directory);
-  if (access(path.c_str(), F_OK) != 0)
+  // Opening the folder makes a network file system look whether it has changed.
+  const Descriptor folder(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || faccessat(folder.get(), "controller.json", F_OK, 0) != 0)
     return Refusal{"none", str("memory: no controller is there: ", path)};
   try {
     const std::string text = read_text_file(real_file_system(), path, kMostFileBytes);

@@ -18,6 +18,7 @@
 #include "memory/progress/served_objects.h"
 #include "memory/transport/memfd.h"
 #include "memory/transport/tcp.h"
+#include "memory/transport/ucx.h"
 
 namespace tributary::memory {
 namespace {
@@ -72,6 +73,12 @@ struct OwningMember {
   void set_epoch(std::uint32_t epoch) {
     for (SocketLinks* links : {&control.links(), &tcp.links(), &memfd.links()})
       links->set_epoch(epoch);
+    if (ucx) ucx->set_epoch(epoch);
+  }
+  [[nodiscard]] std::vector<Transport*> engines() {
+    std::vector<Transport*> all = {&tcp, &memfd};
+    if (ucx) all.push_back(ucx.get());
+    return all;
   }
 
   OwnerCore core;
@@ -80,6 +87,7 @@ struct OwningMember {
   ControlLinks control;
   Tcp tcp;
   Memfd memfd;
+  std::unique_ptr<Ucx> ucx;  // where it is asked for
 };
 
 }  // namespace
@@ -93,8 +101,7 @@ class PoolProducer::Impl {
       return join(found, options, deadline);
     });
     thread_.watch(member_->control.links().wake_fd());
-    thread_.watch(member_->tcp.wake_fd());
-    thread_.watch(member_->memfd.wake_fd());
+    for (const Transport* engine : member_->engines()) thread_.watch(engine->wake_fd());
     thread_.start();
   }
 
@@ -185,7 +192,7 @@ class PoolProducer::Impl {
                          .page_bytes = layout.page_bytes,
                          .incarnation = incarnation,
                          .host_id = read_host_id(),
-                         .keys = listen(options, found.job, str("p", process))};
+                         .keys = listen(options, found, str("p", process))};
     if (const auto begun = member_->control.connect(found.job, deadline); !begun) return begun;
     member_->control.send(kControllerProcess, JoinMessage{.rows = {row}});
     const auto is_in = [&] { return member_->core.member().identity().epoch != 0; };
@@ -196,29 +203,45 @@ class PoolProducer::Impl {
                    end_ == End::kNone ? "memory: the controller does not answer" : reason_};
   }
 
+  /// Offers the memory to readers, by each engine that may be used.
   [[nodiscard]] std::vector<TransportKey> listen(const PoolProducerOptions& options,
-                                                 const PoolJob& job, const std::string& name) {
-    const std::string host = options.bind.empty() ? local_host_towards(job.endpoint) : options.bind;
-    TcpListener listener = listen_on({.host = host, .port = 0}, options.allow_public);
-    std::vector<TransportKey> keys{tcp_key(listener.endpoint)};
-    member_->tcp.listen(std::move(listener));
-    if (!options.shares_memory) return keys;
+                                                 const FoundPool& found, const std::string& name) {
+    const std::string host =
+        options.bind.empty() ? local_host_towards(found.job.endpoint) : options.bind;
+    std::vector<TransportKey> keys;
+    for (const Engine engine : options.engines) {
+      if (engine == Engine::kMemfd) {
+        share_memory(options, name, keys);
+        continue;
+      }
+      TcpListener listener = listen_on({.host = host, .port = 0}, options.allow_public);
+      keys.push_back(endpoint_key(engine, listener.endpoint));
+      if (engine == Engine::kUcx) {
+        member_->ucx = require_ucx(member_->end, found.key, host);
+        member_->ucx->listen(std::move(listener));
+      } else {
+        member_->tcp.listen(std::move(listener));
+      }
+    }
+    return keys;
+  }
+
+  void share_memory(const PoolProducerOptions& options, const std::string& name,
+                    std::vector<TransportKey>& keys) {
     try {
       const std::string sockets = socket_directory_of(options.directory);
       member_->memfd.share(*segment_, sockets, name);
       keys.push_back(memfd_key(str(sockets, "/", name)));
     } catch (const Error& error) {
-      log_note(str("memory: readers of this host read over TCP: ", error.what()));
+      log_note(str("memory: readers of this host have no shared memory: ", error.what()));
     }
-    return keys;
   }
 
   bool turn(TimePoint now) {
     if (is_blocked_) blocked_ = blocked_ + (now - last_turn_);
     last_turn_ = now;
     bool had_work = member_->control.poll(now, [this](const Event& event) { take(event); });
-    for (Transport* engine :
-         {static_cast<Transport*>(&member_->tcp), static_cast<Transport*>(&member_->memfd)}) {
+    for (Transport* engine : member_->engines()) {
       std::array<Completion, 64> events;  // links of readers, which have nothing to say
       had_work |= engine->poll(events, now) > 0;
     }

@@ -10,6 +10,7 @@
 
 #include "memory/object/object_table.h"
 #include "memory/status.h"
+#include "memory/transport/transport.h"
 
 namespace tributary::memory {
 
@@ -21,7 +22,7 @@ struct PoolProducerOptions {
   std::string bind = {};              // the interface to listen at; empty: the one that leads to
                                       // the controller
   bool allow_public = false;          // whether it may be one of the public network
-  bool shares_memory = true;          // with readers of this host; otherwise all read over TCP
+  std::vector<Engine> engines = {Engine::kMemfd, Engine::kTcp};  // that readers may use
   std::optional<std::uint16_t> process = {};  // its number in the pool; empty: drawn
   Nanoseconds patience{10'000'000'000};       // to find a controller and be let in
 };

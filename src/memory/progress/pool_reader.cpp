@@ -9,10 +9,12 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/stopwatch.h"
+#include "memory/address/host_id.h"
 #include "memory/progress/control_links.h"
 #include "memory/progress/object_links.h"
 #include "memory/progress/progress_thread.h"
 #include "memory/protocol/reader_core.h"
+#include "memory/transport/socket/tcp_socket.h"
 
 namespace tributary::memory {
 namespace {
@@ -26,7 +28,11 @@ struct ReadingMember {
       : end{.self = found.job.member(Role::kConsumer, process, kFirstIncarnation),
             .epoch = kFirstEpoch},
         control(end, found.key),
-        objects(end, found.key, {.engine = options.engine, .copy_threads = options.copy_threads}),
+        objects({.process = process, .host_id = read_host_id()},
+                open_engines(end, found.key,
+                             {.engines = options.engines,
+                              .copy_threads = options.copy_threads,
+                              .host = local_host_towards(found.job.endpoint)})),
         core({.identity = {.process = process,
                            .controller = kControllerProcess,
                            .incarnation = kFirstIncarnation,

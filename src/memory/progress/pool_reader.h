@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "memory/progress/object_buffer.h"
 #include "memory/status.h"
@@ -14,14 +15,14 @@
 namespace tributary::memory {
 
 struct PoolReaderOptions {
-  std::string directory = {};            // of the job, pool_directory.h
-  std::uint32_t consumer = 0;            // the index of this process among the readers
-  std::uint64_t first_step = 0;          // as the controller's
-  std::uint64_t ahead = 1;               // steps after the current one that are gathered already
-  std::uint32_t gets = 4;                // objects on their way at a time
-  std::uint32_t copy_threads = 1;        // for memory of this host
-  std::optional<Engine> engine = {};     // the only one to read with; empty: the best one
-  Nanoseconds patience{10'000'000'000};  // to find the controller
+  std::string directory = {};      // of the job, pool_directory.h
+  std::uint32_t consumer = 0;      // the index of this process among the readers
+  std::uint64_t first_step = 0;    // as the controller's
+  std::uint64_t ahead = 1;         // steps after the current one that are gathered already
+  std::uint32_t gets = 4;          // objects on their way at a time
+  std::uint32_t copy_threads = 1;  // for memory of this host
+  std::vector<Engine> engines = {Engine::kMemfd, Engine::kTcp};  // that may be used
+  Nanoseconds patience{10'000'000'000};                          // to find the controller
 };
 
 /// An object, as its producer has sealed it: `fields` say its dtype, shape and tokens.

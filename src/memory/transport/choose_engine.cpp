@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <poll.h>
-#include <string_view>
 #include <variant>
 
 #include "core/error.h"
@@ -19,34 +18,18 @@ constexpr std::size_t kPatternBytes = std::size_t{64} << 10;
 struct Preference {
   Reach distance;
   Tier tier;
-  std::array<Engine, 2> engines;
+  std::array<Engine, 3> engines;
   std::size_t count;
 };
 
 constexpr std::array kPreferences = {
     Preference{Reach::kProcess, Tier::kDram, {Engine::kInProcess}, 1},
     Preference{Reach::kProcess, Tier::kHbm, {Engine::kInProcess}, 1},
-    Preference{Reach::kHost, Tier::kDram, {Engine::kMemfd, Engine::kTcp}, 2},
+    Preference{Reach::kHost, Tier::kDram, {Engine::kMemfd, Engine::kUcx, Engine::kTcp}, 3},
     Preference{Reach::kHost, Tier::kHbm, {Engine::kCudaMap}, 1},
     Preference{Reach::kNetwork, Tier::kDram, {Engine::kUcx, Engine::kTcp}, 2},
     Preference{Reach::kNetwork, Tier::kHbm, {Engine::kCudaMap, Engine::kUcx}, 2},
 };
-
-std::string_view name_of_engine(Engine engine) {
-  switch (engine) {
-    case Engine::kInProcess:
-      return "in-process";
-    case Engine::kMemfd:
-      return "memfd";
-    case Engine::kTcp:
-      return "tcp";
-    case Engine::kUcx:
-      return "ucx";
-    case Engine::kCudaMap:
-      return "cuda-map";
-  }
-  return "unknown";
-}
 
 bool reads(const TransportTraits& traits, Tier tier, Reach distance) {
   return traits.reach >= distance && (tier == Tier::kDram ? traits.reads_dram : traits.reads_hbm);
@@ -76,6 +59,29 @@ Status await(Transport& engine, TransferId transfer, TimePoint deadline) {
 }
 
 }  // namespace
+
+std::string_view name_of(Engine engine) {
+  switch (engine) {
+    case Engine::kInProcess:
+      return "in-process";
+    case Engine::kMemfd:
+      return "memfd";
+    case Engine::kTcp:
+      return "tcp";
+    case Engine::kUcx:
+      return "ucx";
+    case Engine::kCudaMap:
+      return "cuda-map";
+  }
+  return "unknown";
+}
+
+std::optional<Engine> find_engine(std::string_view name) {
+  for (const Engine engine :
+       {Engine::kInProcess, Engine::kMemfd, Engine::kTcp, Engine::kUcx, Engine::kCudaMap})
+    if (name_of(engine) == name) return engine;
+  return std::nullopt;
+}
 
 Reach distance_to(const SegmentRow& row, const Reader& reader) {
   if (row.host_id != reader.host_id) return Reach::kNetwork;
@@ -116,15 +122,17 @@ Result<EngineChoice> choose_engine(const SegmentRow& row, const Reader& reader,
   const Reach distance = distance_to(row, reader);
   const std::string segment = str("segment of process ", row.process, ", ", name_of(row.tier));
   EngineChoice choice;
-  const auto pass_over = [&](Engine engine, std::string_view why) {
-    choice.passed_over +=
-        str(choice.passed_over.empty() ? "" : ", ", name_of_engine(engine), ": ", why);
+  std::string against;  // every engine, also those that are not open
+  const auto pass_over = [&](Engine engine, std::string_view why, bool is_open = true) {
+    for (std::string* text : {&against, &choice.passed_over})
+      if (is_open || text == &against)
+        *text += str(text->empty() ? "" : ", ", name_of(engine), ": ", why);
   };
   for (const Engine wanted : preferred_engines(distance, row.tier)) {
     const auto found = std::ranges::find_if(
         engines, [&](const Transport* each) { return each->traits().engine == wanted; });
     if (found == engines.end()) {
-      pass_over(wanted, "not built or not opened");
+      pass_over(wanted, "not built or not opened", /*is_open=*/false);
     } else if (!reads((*found)->traits(), row.tier, distance)) {
       pass_over(wanted, "does not reach this memory");
     } else if (distance != Reach::kProcess && row.find_key(wanted) == nullptr) {
@@ -139,11 +147,11 @@ Result<EngineChoice> choose_engine(const SegmentRow& row, const Reader& reader,
   const bool is_required =
       required && (choice.engine == nullptr || choice.engine->traits().engine != *required);
   TRIB_REQUIRE(!is_required, .what = "memory: the required engine does not work", .where = segment,
-               .found = choice.passed_over.empty() ? "another one is nearer" : choice.passed_over,
-               .expected = std::string(name_of_engine(*required)));
+               .found = against.empty() ? "another one is nearer" : against,
+               .expected = std::string(name_of(*required)));
   if (choice.engine == nullptr)
     return Refusal{"engine", str("memory: no engine reads the ", segment, ": ",
-                                 choice.passed_over.empty() ? "none can" : choice.passed_over)};
+                                 against.empty() ? "none can" : against)};
   log_note(str("memory: ", segment, " is read by ", choice.engine->traits().name,
                choice.passed_over.empty() ? "" : str(" (", choice.passed_over, ")")));
   return choice;

@@ -6,12 +6,17 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/result.h"
 #include "memory/transport/transport.h"
 
 namespace tributary::memory {
+
+[[nodiscard]] std::string_view name_of(Engine engine);
+/// The engine of a name of name_of(); none when there is no such one.
+[[nodiscard]] std::optional<Engine> find_engine(std::string_view name);
 
 /// This process, as a reader.
 struct Reader {
@@ -33,7 +38,7 @@ struct Reader {
 
 struct EngineChoice {
   Transport* engine = nullptr;
-  std::string passed_over;  // why not a better one: `memfd: probe ended with timeout`
+  std::string passed_over;  // why not a better open one: `memfd: probe ended with timeout`
 };
 /// Takes the first engine of preferred_engines() that is there, reaches the row, and passes
 /// `probe`; logs the choice.

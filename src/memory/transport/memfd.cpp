@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <iterator>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -41,12 +39,6 @@ std::vector<PageRun> runs_of(const ObjectHandle& handle, const SegmentRow& row) 
         {static_cast<std::uint32_t>(offset / row.page_bytes), static_cast<std::uint32_t>(pages)});
   }
   return runs;
-}
-
-void watch(int epoll, int descriptor) {
-  epoll_event event = {.events = EPOLLIN, .data = {.fd = descriptor}};
-  TRIB_CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) == 0,
-             .what = "memory: engine cannot be watched", .found = std::strerror(errno));
 }
 
 }  // namespace

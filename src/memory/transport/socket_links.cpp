@@ -38,6 +38,8 @@ bool may_send(Role role, FrameType type) {
       return role == Role::kProducer;
     case FrameType::kResolve:
       return role == Role::kConsumer;
+    case FrameType::kWorker:
+      return role != Role::kController;
     case FrameType::kHeartbeat:
     case FrameType::kAck:
     case FrameType::kFail:

@@ -20,21 +20,26 @@ const TransportTraits& Tcp::traits() const {
 }
 
 Result<PeerLink> Tcp::connect(const SegmentRow& row, TimePoint deadline) {
-  const TransportKey* key = row.find_key(Engine::kTcp);
+  return connect_over_tcp(links_, row, Engine::kTcp, deadline);
+}
+
+Result<PeerLink> connect_over_tcp(SocketLinks& links, const SegmentRow& row, Engine engine,
+                                  TimePoint deadline) {
+  const TransportKey* key = row.find_key(engine);
   if (key == nullptr)
-    return Refusal{"key", str("memory: row of process ", row.process, " has no TCP endpoint")};
+    return Refusal{"key", str("memory: row of process ", row.process, " has no endpoint")};
   const std::string text(reinterpret_cast<const char*>(key->bytes.data()), key->bytes.size());
   const Result<Endpoint> endpoint = parse_endpoint(text);
   if (!endpoint) return endpoint.refusal();
   Result<Descriptor> socket = start_connecting(endpoint.value());
   if (!socket) return socket.refusal();
-  return links_.connect(std::move(socket).value(), row, text, deadline);
+  return links.connect(std::move(socket).value(), row, text, deadline);
 }
 
-TransportKey tcp_key(const Endpoint& endpoint) {
+TransportKey endpoint_key(Engine engine, const Endpoint& endpoint) {
   const std::string text = text_of(endpoint);
   const auto bytes = std::as_bytes(std::span(text));
-  return {.engine = Engine::kTcp, .bytes = {bytes.begin(), bytes.end()}};
+  return {.engine = engine, .bytes = {bytes.begin(), bytes.end()}};
 }
 
 }  // namespace tributary::memory

@@ -42,7 +42,13 @@ class Tcp final : public Transport {
   SocketLinks links_;
 };
 
-/// The key of a row whose segment is served at `endpoint`.
-[[nodiscard]] TransportKey tcp_key(const Endpoint& endpoint);
+/// Opens a link to the endpoint in the key of `engine`, for engines whose links are TCP
+/// connections.
+///
+/// errors: Refusal (`key`, `endpoint`, `connect`)
+[[nodiscard]] Result<PeerLink> connect_over_tcp(SocketLinks& links, const SegmentRow& row,
+                                                Engine engine, TimePoint deadline);
+/// The key of a row whose segment is served at `endpoint` by one of these engines.
+[[nodiscard]] TransportKey endpoint_key(Engine engine, const Endpoint& endpoint);
 
 }  // namespace tributary::memory

@@ -109,6 +109,8 @@ class Transport {
 ///
 /// errors: Fault::kBug when it has not the size of the object
 void check_buffer(std::span<const std::byte> into, const ObjectHandle& handle);
+/// Makes an engine's epoll readable when the descriptor is.
+void watch(int epoll, int descriptor);
 /// Moves the oldest events to `out`, as many as fit there; returns how many.
 std::size_t hand_over(std::deque<Completion>& events, std::span<Completion> out);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = sizeof(FrameHeader);
 
-constexpr auto kNewest = static_cast<std::uint8_t>(FrameType::kJoin);
+constexpr auto kNewest = static_cast<std::uint8_t>(FrameType::kWorker);
 
 /// The empty body has no content that its type could need.
 bool may_be_empty(FrameType type) { return type == FrameType::kBye || type == FrameType::kAck; }
@@ -23,9 +23,9 @@ Refusal malformed(const std::string& found) { return {"frame", str("memory: fram
 
 std::string_view name_of(FrameType type) {
   constexpr std::string_view kNames[] = {
-      "none",    "HELLO",     "CHALLENGE", "CONFIRM",   "EPOCH", "ASSIGN",  "PUBLISH",
-      "RETRACT", "PLAN",      "GET",       "GET_REPLY", "LEASE", "UNLEASE", "COMMIT",
-      "CREDIT",  "HEARTBEAT", "ACK",       "FAIL",      "BYE",   "RESOLVE", "JOIN"};
+      "none", "HELLO", "CHALLENGE", "CONFIRM", "EPOCH",   "ASSIGN", "PUBLISH", "RETRACT",
+      "PLAN", "GET",   "GET_REPLY", "LEASE",   "UNLEASE", "COMMIT", "CREDIT",  "HEARTBEAT",
+      "ACK",  "FAIL",  "BYE",       "RESOLVE", "JOIN",    "WORKER"};
   const auto value = static_cast<std::uint8_t>(type);
   return kNames[is_type(value) ? value : 0];
 }

@@ -39,6 +39,7 @@ enum class FrameType : std::uint8_t {
   kBye = 18,
   kResolve = 19,
   kJoin = 20,
+  kWorker = 21,
 };
 [[nodiscard]] std::string_view name_of(FrameType type);
 

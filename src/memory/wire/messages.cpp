@@ -81,6 +81,13 @@ void put_body(ByteWriter& to, const JoinMessage& message) {
   for (const SegmentRow& row : message.rows) put_row(to, row);
 }
 
+void put_body(ByteWriter& to, const WorkerMessage& message) {
+  to.put(message.link);
+  to.put(message.token);
+  to.put(static_cast<std::uint64_t>(message.address.size()));
+  to.put_bytes(message.address);
+}
+
 /// Reads a count and as many items; none when the body cannot hold them.
 template <class T>
 std::vector<T> get_list(ByteReader& from) {
@@ -144,6 +151,14 @@ Message get_lease(ByteReader& from) {
   LeaseMessage message;
   message.lease_id = from.get<std::uint64_t>();
   message.entries = get_list<LeaseEntry>(from);
+  return message;
+}
+
+Message get_worker(ByteReader& from) {
+  WorkerMessage message;
+  message.link = from.get<std::uint64_t>();
+  message.token = from.get<decltype(message.token)>();
+  message.address = get_list<std::byte>(from);
   return message;
 }
 
@@ -238,6 +253,8 @@ Result<Message> get_body(ByteReader& from, FrameType type, std::size_t body_byte
       return get_fixed<ResolveMessage>(from, type);
     case FrameType::kJoin:
       return get_join(from);
+    case FrameType::kWorker:
+      return get_worker(from);
   }
   return malformed(type, "its type is none");
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -148,10 +149,20 @@ struct JoinMessage {
   friend bool operator==(const JoinMessage&, const JoinMessage&) = default;
 };
 
+/// Between a reader and an owner that have proved who they are: where the sender takes messages of
+/// another network, and what such a message must carry so that it is taken for one of this link.
+struct WorkerMessage {
+  std::uint64_t link = 0;               // the sender's number of it
+  std::array<std::byte, 32> token{};    // known to the two alone
+  std::vector<std::byte> address = {};  // of the sender's worker
+
+  friend bool operator==(const WorkerMessage&, const WorkerMessage&) = default;
+};
+
 using Message = std::variant<Hello, Challenge, Confirm, EpochMessage, AssignMessage, PublishMessage,
                              RetractMessage, PlanMessage, GetRequest, GetReply, LeaseMessage,
                              UnleaseMessage, CommitMessage, Credit, Heartbeat, AckMessage,
-                             FailMessage, ByeMessage, ResolveMessage, JoinMessage>;
+                             FailMessage, ByeMessage, ResolveMessage, JoinMessage, WorkerMessage>;
 
 [[nodiscard]] FrameType type_of(const Message& message);
 [[nodiscard]] std::vector<std::byte> body_of(const Message& message);

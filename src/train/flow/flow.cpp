@@ -89,7 +89,8 @@ void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loa
         memory::PoolReaderOptions{.directory = directory,
                                   .consumer = static_cast<std::uint32_t>(consumer),
                                   .first_step = first_step,
-                                  .ahead = static_cast<std::uint64_t>(config_.pool.ahead - 1)});
+                                  .ahead = static_cast<std::uint64_t>(config_.pool.ahead - 1),
+                                  .engines = pool_engines(config_)});
   if (config_.pool.encoders > 0) wait_for_encoders(backbone.world());
   keeps_ = config_.objective.compares_pairs();
 }

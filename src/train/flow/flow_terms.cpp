@@ -18,6 +18,7 @@
 #include "core/file/given_file.h"
 #include "core/json.h"
 #include "core/sha256.h"
+#include "memory/transport/choose_engine.h"
 
 namespace tributary::train {
 namespace {
@@ -121,6 +122,13 @@ void require_same_settings(const FlowTerms& own, const FlowTerms& of_run) {
 std::string pool_directory(const config::RunConfig& config) {
   return config.pool.directory.empty() ? config::run_directory(config) + "/pool"
                                        : config.pool.directory;
+}
+
+std::vector<memory::Engine> pool_engines(const config::RunConfig& config) {
+  std::vector<memory::Engine> engines;
+  for (const std::string& name : config.pool.engines)
+    engines.push_back(memory::find_engine(name).value());
+  return engines;
 }
 
 }  // namespace tributary::train

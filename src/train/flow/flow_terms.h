@@ -2,9 +2,11 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "config/run/run_config.h"
 #include "data/loader/loader.h"
+#include "memory/address/page_table.h"
 #include "model/model.h"
 
 namespace tributary::train {
@@ -39,5 +41,7 @@ void require_same_settings(const FlowTerms& own, const FlowTerms& of_run);
 
 /// The pool's directory of a run.
 [[nodiscard]] std::string pool_directory(const config::RunConfig& config);
+/// The engines that it may use.
+[[nodiscard]] std::vector<memory::Engine> pool_engines(const config::RunConfig& config);
 
 }  // namespace tributary::train

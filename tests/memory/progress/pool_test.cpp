@@ -8,6 +8,7 @@
 #include "memory/transport/socket/handshake.h"
 #include "memory/transport/socket/tcp_socket.h"
 #include "memory/wire/messages.h"
+#include "tests/memory/built_engines.h"
 #include "tests/memory/progress/small_pool.h"
 
 namespace tributary::memory {
@@ -17,14 +18,14 @@ using End = PoolProducer::End;
 
 /// A controller and its readers, each with the steps that it goes through.
 struct Pool {
-  /// Without any reader there is room for one.
-  explicit Pool(std::uint32_t count = 1)
-      : controller(
-            std::make_unique<PoolController>(PoolControllerOptions{.directory = directory.path(),
-                                                                   .consumers = std::max(1U, count),
-                                                                   .page_bytes = kPoolPage,
-                                                                   .reserve_pages = kLargest,
-                                                                   .timers = short_timers()})) {
+  /// There is room for `consumers` readers, of which `count` are there.
+  explicit Pool(std::uint32_t count = 1, std::uint32_t consumers = 1)
+      : controller(std::make_unique<PoolController>(
+            PoolControllerOptions{.directory = directory.path(),
+                                  .consumers = std::max(consumers, count),
+                                  .page_bytes = kPoolPage,
+                                  .reserve_pages = kLargest,
+                                  .timers = short_timers()})) {
     for (std::uint32_t i = 0; i < count; ++i) add_reader({.consumer = i});
   }
   void add_reader(PoolReaderOptions options) {
@@ -73,9 +74,11 @@ struct Pool {
 class PoolOverEngine : public testing::TestWithParam<Engine> {};
 
 TEST_P(PoolOverEngine, BringsEveryObjectToItsReader) {
-  Pool pool(2);
+  Pool pool(0, 2);
+  for (const std::uint32_t reader : {0, 1})
+    pool.add_reader({.consumer = reader, .engines = {Engine::kMemfd, GetParam()}});
   PoolProducerOptions options = producer_options(pool.directory.path());
-  options.shares_memory = GetParam() == Engine::kMemfd;
+  options.engines = {GetParam()};
   Encoder one(options);
   Encoder other(options);
   ASSERT_TRUE(pool.know_producers(2));
@@ -109,10 +112,8 @@ TEST_P(PoolOverEngine, BringsEveryObjectToItsReader) {
   EXPECT_FALSE(find_pool(pool.directory.path()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, PoolOverEngine, testing::Values(Engine::kMemfd, Engine::kTcp),
-                         [](const auto& each) {
-                           return each.param == Engine::kTcp ? "Tcp" : "Memfd";
-                         });
+INSTANTIATE_TEST_SUITE_P(Engines, PoolOverEngine, testing::ValuesIn(socket_engines()),
+                         engine_of_case);
 
 TEST(Pool, TakesNothingAtOnceWhereNobodyEncodes) {
   Pool pool;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "tests/memory/built_engines.h"
 #include "tests/memory/transport/object_owner.h"
 
 namespace tributary::memory {
@@ -31,7 +32,7 @@ TEST(ChooseEngine, KnowsHowFarAnOwnerIsAway) {
 
 TEST(ChooseEngine, PrefersTheNearestEngine) {
   EXPECT_THAT(preferred_engines(Reach::kHost, Tier::kDram),
-              ElementsAre(Engine::kMemfd, Engine::kTcp));
+              ElementsAre(Engine::kMemfd, Engine::kUcx, Engine::kTcp));
   EXPECT_THAT(preferred_engines(Reach::kNetwork, Tier::kDram),
               ElementsAre(Engine::kUcx, Engine::kTcp));
   EXPECT_THAT(preferred_engines(Reach::kHost, Tier::kHbm), ElementsAre(Engine::kCudaMap));
@@ -50,8 +51,9 @@ class TwoEngines : public testing::Test {
         required);
   }
   Served tcp = open_reader(Engine::kTcp), memfd = open_reader(Engine::kMemfd);
-  SegmentRow near = row_of(2, kReader.host_id, {tcp_key({"10.0.0.1", 1}), memfd_key("/a/b")});
-  SegmentRow far = row_of(2, {}, {tcp_key({"10.0.0.1", 1}), memfd_key("/a/b")});
+  SegmentRow near =
+      row_of(2, kReader.host_id, {endpoint_key(Engine::kTcp, {"10.0.0.1", 1}), memfd_key("/a/b")});
+  SegmentRow far = row_of(2, {}, {endpoint_key(Engine::kTcp, {"10.0.0.1", 1}), memfd_key("/a/b")});
 };
 
 TEST_F(TwoEngines, AreTakenByDistanceAndProbe) {
@@ -101,7 +103,7 @@ TEST_P(Probe, ReadsThePatternOfTheOwner) {
   EXPECT_EQ(probe_while_serving(GetParam(), true, false), Status::kTimeout);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, Probe, testing::Values(Engine::kTcp, Engine::kMemfd));
+INSTANTIATE_TEST_SUITE_P(Engines, Probe, testing::ValuesIn(socket_engines()), engine_of_case);
 
 TEST(ProbePattern, DiffersBetweenProcesses) {
   EXPECT_EQ(probe_pattern(1).size(), 65536);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/memory/built_engines.h"
 #include "tests/memory/transport/object_owner.h"
 
 namespace tributary::memory {
@@ -216,14 +217,10 @@ TEST_P(SocketEngine, TakesNoOtherProcessForTheOwner) {
   EXPECT_THAT(poller.closed[0].reason, HasSubstr("another process answers"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, SocketEngine, testing::Values(Engine::kTcp, Engine::kMemfd),
-                         [](const auto& each) {
-                           return each.param == Engine::kTcp ? "Tcp" : "Memfd";
-                         });
-INSTANTIATE_TEST_SUITE_P(Engines, FragmentedSocketEngine,
-                         testing::Values(Engine::kTcp, Engine::kMemfd), [](const auto& each) {
-                           return each.param == Engine::kTcp ? "Tcp" : "Memfd";
-                         });
+INSTANTIATE_TEST_SUITE_P(Engines, SocketEngine, testing::ValuesIn(socket_engines()),
+                         engine_of_case);
+INSTANTIATE_TEST_SUITE_P(Engines, FragmentedSocketEngine, testing::ValuesIn(socket_engines()),
+                         engine_of_case);
 
 }  // namespace
 }  // namespace tributary::memory

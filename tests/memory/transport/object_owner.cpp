@@ -128,10 +128,17 @@ Served serve(Engine kind, ObjectOwner& owner, SocketLimits limits, const JobKey&
                     .server = &owner,
                     .limits = limits};
   Served served;
-  if (kind == Engine::kTcp) {
+  if (kind == Engine::kUcx) {
+    auto ucx = open_ucx(end, key, "127.0.0.1").value();
+    TcpListener listener = listen_on({.host = "127.0.0.1"}, /*allow_public=*/false);
+    served.row = owner.row({endpoint_key(Engine::kUcx, listener.endpoint)});
+    ucx->listen(std::move(listener));
+    served.links = &ucx->links();
+    served.engine = std::move(ucx);
+  } else if (kind == Engine::kTcp) {
     auto tcp = std::make_unique<Tcp>(end, key);
     TcpListener listener = listen_on({.host = "127.0.0.1"}, /*allow_public=*/false);
-    served.row = owner.row({tcp_key(listener.endpoint)});
+    served.row = owner.row({endpoint_key(Engine::kTcp, listener.endpoint)});
     tcp->listen(std::move(listener));
     served.links = &tcp->links();
     served.engine = std::move(tcp);
@@ -149,7 +156,11 @@ Served serve(Engine kind, ObjectOwner& owner, SocketLimits limits, const JobKey&
 Served open_reader(Engine kind, const ReaderOptions& options) {
   const LinkEnd end{.self = options.self, .epoch = 1};
   Served reader;
-  if (kind == Engine::kTcp) {
+  if (kind == Engine::kUcx) {
+    auto ucx = open_ucx(end, options.key, "127.0.0.1").value();
+    reader.links = &ucx->links();
+    reader.engine = std::move(ucx);
+  } else if (kind == Engine::kTcp) {
     auto tcp = std::make_unique<Tcp>(end, options.key);
     reader.links = &tcp->links();
     reader.engine = std::move(tcp);

@@ -11,6 +11,7 @@
 #include "memory/protocol/reader_access.h"
 #include "memory/transport/memfd.h"
 #include "memory/transport/tcp.h"
+#include "memory/transport/ucx.h"
 
 namespace tributary::memory {
 

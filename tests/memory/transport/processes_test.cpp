@@ -12,6 +12,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "tests/memory/built_engines.h"
 #include "tests/memory/transport/object_owner.h"
 
 namespace tributary::memory {
@@ -201,10 +202,7 @@ TEST(KilledOwner, LeavesNothingAfterTheNextStart) {
   EXPECT_TRUE(std::ranges::includes(left, sockets));  // and leaves the living
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, Processes, testing::Values(Engine::kTcp, Engine::kMemfd),
-                         [](const auto& each) {
-                           return each.param == Engine::kTcp ? "Tcp" : "Memfd";
-                         });
+INSTANTIATE_TEST_SUITE_P(Engines, Processes, testing::ValuesIn(socket_engines()), engine_of_case);
 
 }  // namespace
 }  // namespace tributary::memory

@@ -61,6 +61,7 @@ std::vector<Message> make_messages() {
       ByeMessage{},
       ResolveMessage{.key = key, .sequence = 5},
       JoinMessage{.rows = {make_row(), make_row()}},
+      WorkerMessage{.link = 3, .token = {std::byte{7}}, .address = {std::byte{1}, std::byte{2}}},
   };
 }
 
