@@ -1,6 +1,8 @@
 // Owners and readers in processes of their own, which are stopped and killed.
 
+#include <algorithm>
 #include <csignal>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <gtest/gtest.h>
@@ -86,6 +88,20 @@ struct OwnerProcess {
   ObjectHandle handle;
 };
 
+void write_row(int socket, const SegmentRow& row) {
+  ByteWriter words;
+  put_row(words, row);
+  const std::vector<std::byte> text = words.take();
+  EXPECT_EQ(::write(socket, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+}
+
+SegmentRow read_row(int socket) {
+  std::array<std::byte, 4096> text;
+  const ssize_t count = ::read(socket, text.data(), text.size());
+  ByteReader words{std::span(text).first(static_cast<std::size_t>(std::max<ssize_t>(count, 0)))};
+  return get_row(words).value();
+}
+
 struct Reading {
   explicit Reading(Engine kind, const SegmentRow& row)
       : reader(open_reader(kind)),
@@ -157,14 +173,19 @@ TEST_P(Processes, LeaveNoLeaseAndNoOwnerBehindWhenAReaderIsKilled) {
   constexpr std::uint64_t kLargeBytes = 24 << 20;
   ObjectOwner owner(kLargeBytes / 65536);
   const ObjectHandle handle = owner.put(1, kLargeBytes);
-  const Served served = serve(GetParam(), owner);
-  Poller poller({served.engine.get()});
-  for (int round = 0; round < 6; ++round) {
-    Process reader([&](int) {
-      Reading reading(GetParam(), served.row);
+  // An engine may have threads, so that nothing is forked after it.
+  std::deque<Process> readers;
+  for (int round = 0; round < 6; ++round)
+    readers.emplace_back([&](int socket) {
+      Reading reading(GetParam(), read_row(socket));
       reading.into.resize(kLargeBytes);
       while (true) (void)reading.poller.wait_for(reading.post(handle));
     });
+  const Served served = serve(GetParam(), owner);
+  Poller poller({served.engine.get()});
+  for (int round = 0; round < 6; ++round) {
+    Process& reader = readers[static_cast<std::size_t>(round)];
+    write_row(reader.socket(), served.row);
     ASSERT_TRUE(poller.until([&] { return owner.in_use() > 0; }));
     for (int i = 0; i < round; ++i) poller.poll_once();
     // Stopped with requests that wait, and never to go on: others of this field lose the owner

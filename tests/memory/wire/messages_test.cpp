@@ -136,7 +136,7 @@ TEST(Message, RefusesValuesOutOfRange) {
   EXPECT_FALSE(parse_message(FrameType::kRetract, body_of(RetractMessage{.key = {.zero = 1}})));
   EXPECT_FALSE(parse_message(FrameType::kAck,
                              body_of(AckMessage{.type = FrameType::kBye, .status = Status{9}})));
-  EXPECT_FALSE(parse_message(FrameType::kAck, body_of(AckMessage{.type = FrameType{21}})));
+  EXPECT_FALSE(parse_message(FrameType::kAck, body_of(AckMessage{.type = FrameType{22}})));
   EXPECT_FALSE(
       parse_message(FrameType::kAssign, body_of(AssignMessage{.objects = {{.pages = 0}}})));
   EXPECT_FALSE(parse_message(
