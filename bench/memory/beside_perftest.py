@@ -17,7 +17,8 @@ import subprocess
 import time
 
 SETTINGS = {"UCX_NET_DEVICES": "lo", "UCX_WARN_UNUSED_ENV_VARS": "n", "UCX_POSIX_ERROR_HANDLING": "y",
-            "UCX_SYSV_ERROR_HANDLING": "y", "UCX_CMA_MEMORY_INVALIDATE": "y", "UCX_RNDV_SCHEME": "get_zcopy"}
+            "UCX_SYSV_ERROR_HANDLING": "y", "UCX_CMA_MEMORY_INVALIDATE": "y", "UCX_RNDV_SCHEME": "get_zcopy",
+            "UCX_ZCOPY_THRESH": "inf"}
 
 
 def perftest(words, size, port):

@@ -199,6 +199,32 @@ TEST_P(Processes, LeaveNoLeaseAndNoOwnerBehindWhenAReaderIsKilled) {
   EXPECT_EQ(owner.objects.arena().used_pages(), 0);
 }
 
+TEST_P(Processes, ServeOnAfterAReaderDiedWhileTheyStoodStill) {
+  const OwnerProcess owner(GetParam());
+  for (int round = 0; round < 3; ++round) {
+    Process reader([&](int socket) {
+      Reading reading(GetParam(), owner.row);
+      (void)reading.poller.wait_for(reading.post(owner.handle));
+      std::vector<std::vector<std::byte>> into(16, std::vector<std::byte>(kBytes));
+      for (std::vector<std::byte>& each : into)
+        (void)reading.reader.engine->post_get(reading.link, owner.handle, each, in_seconds(30));
+      if (::write(socket, "x", 1) == 1)
+        while (true) reading.poller.poll_once();
+    });
+    char byte = 0;
+    ASSERT_EQ(::read(reader.socket(), &byte, 1), 1);
+    owner.process.signal(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // requests and bytes wait
+    reader.kill_now();
+    owner.process.signal(SIGCONT);
+  }
+  Reading reading(GetParam(), owner.row);
+  const TransferId id = reading.post(owner.handle);
+  ASSERT_TRUE(reading.poller.wait_for(id));
+  EXPECT_EQ(reading.poller.done[id], Status::kOk);
+  EXPECT_TRUE(reading.into == make_bytes(1, kBytes));
+}
+
 std::set<std::string> names_in(const std::string& directory) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory))

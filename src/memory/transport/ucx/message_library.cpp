@@ -12,7 +12,7 @@ namespace tributary::memory {
 namespace {
 
 /// What UCX reads when it is loaded; a setting of the user stays.
-constexpr std::array<std::pair<const char*, const char*>, 9> kSettings = {{
+constexpr std::array<std::pair<const char*, const char*>, 10> kSettings = {{
     {"UCX_HANDLE_ERRORS", "none"},  // no handlers of signals
     {"UCX_LOG_FILE", "stderr"},     // standard output is the program's answer
     {"UCX_WARN_UNUSED_ENV_VARS", "n"},
@@ -23,6 +23,8 @@ constexpr std::array<std::pair<const char*, const char*>, 9> kSettings = {{
     // fetches late reads old bytes, which its closed link lets nobody see, and nobody writes.
     {"UCX_CMA_MEMORY_INVALIDATE", "y"},
     {"UCX_RNDV_SCHEME", "get_zcopy"},
+    // With it UCX 1.13.1 sometimes aborts an owner over TCP, a reader of which has died.
+    {"UCX_ZCOPY_THRESH", "inf"},
     // Three times as fast over TCP as with the default.
     {"UCX_TCP_TX_SEG_SIZE", "256k"},
     {"UCX_TCP_RX_SEG_SIZE", "512k"},
