@@ -74,7 +74,12 @@ class Evaluate(TinyModelCase):
                     files = {"answers": self.path("answers.jsonl"), "metrics": self.path("answers.json")}
                     self.assertEqual(json.loads(out), {**counted, **files})
                 self.assertAlmostEqual(counted["loss"], summary["loss"], places=5)
-        self.assertEqual(self.evaluate(data, "--limit", "2")[0], self.evaluate(data)[0][:2])
+        lines, summary, _ = self.evaluate(data)
+        self.assertEqual(self.evaluate(data, "--limit", "2")[0], lines[:2])
+        for ranks, *degrees in (4, "--pp", "2", "--dp-shard", "2"), (2, "--tp", "2"):
+            again, counted, _ = self.evaluate(data, *degrees, launch=["launch", "-n", str(ranks), "--"])
+            self.assertEqual(again, lines, f"one copy on {ranks} ranks")
+            self.assertAlmostEqual(counted["loss"], summary["loss"], places=5)
 
     def test_pictures_bad_records_and_blind_answers(self):
         self.make_vision_model()

@@ -52,6 +52,10 @@ ExitCode evaluate(const EvaluateArguments& given, const Answer& answer) {
   TRIB_REQUIRE(options.capacity_tokens >= 1, .what = "app: a batch needs room",
                .where = "--capacity-tokens", .found = str(options.capacity_tokens),
                .expected = "1 or more");
+  for (const auto& [name, degree] :
+       {std::pair{"--pp", options.pp}, {"--dp-shard", options.dp_shard}, {"--tp", options.tp}})
+    TRIB_REQUIRE(degree >= 1, .what = "app: a copy of the model needs ranks", .where = name,
+                 .found = str(degree), .expected = "1 or more");
   TRIB_REQUIRE(options.output.ends_with(kEnding), .what = "app: name of the answers", .where = "-o",
                .found = options.output,
                .expected = "a name with .jsonl at its end; the metrics go beside it, with .json");
@@ -97,11 +101,16 @@ Run declare_evaluate(Verb& verb) {
               "Longest answer [tokens]; 0: a quarter more than the longest reference");
   verb.option("--capacity-tokens", options.capacity_tokens,
               "records that each rank answers together [tokens]");
+  verb.option("--pp", options.pp, "stages of the pipeline that hold a copy of the model");
+  verb.option("--dp-shard", options.dp_shard,
+              "ranks that share its weights, and gather each layer as it runs");
+  verb.option("--tp", options.tp, "ranks that share each layer; the other ranks copy the model");
   verb.flag("--blind", options.blind, "answer a second time with the pixels set to zero");
   declare_sampling(verb, given->answer);
   verb.example(
       "tributary evaluate runs/demo questions.jsonl -o answers.jsonl --metric anls\n"
-      "  tributary launch -n 2 -- evaluate runs/demo questions.jsonl -o answers.jsonl");
+      "  tributary launch -n 2 -- evaluate runs/demo questions.jsonl -o answers.jsonl --dp-shard "
+      "2");
   return [given, answer = verb.answer()] { return evaluate(*given, answer); };
 }
 

@@ -59,6 +59,10 @@ struct EvaluateOptions {
   double top_p = 1;
   std::uint64_t seed = 0;
   std::string device = "cpu";  // as run.device
+  // Ranks that share one copy of the model, as parallel.pp, dp_shard and tp; the others copy it.
+  std::int64_t pp = 1;
+  std::int64_t dp_shard = 1;
+  std::int64_t tp = 1;
 };
 
 struct ProfileOptions {

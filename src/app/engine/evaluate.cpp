@@ -17,7 +17,7 @@
 namespace tributary::app {
 namespace {
 
-/// The run that reads the data: one replica a rank, and nothing trains.
+/// The run that reads the data: nothing trains, and ranks that share no copy have one of their own.
 config::RunConfig describe_run(const EvaluateOptions& options, const Answerer& answerer) {
   config::RunConfig run;
   run.run.device = options.device;
@@ -34,7 +34,9 @@ config::RunConfig describe_run(const EvaluateOptions& options, const Answerer& a
   run.data.max_tokens = 0;
   run.validation.max_new_tokens = options.max_new_tokens;
   run.parallel.dp_replicate = {0};  // whatever ranks there are
-  run.parallel.dp_shard = {1};
+  run.parallel.pp = {options.pp};
+  run.parallel.dp_shard = {options.dp_shard};
+  run.parallel.tp = {options.tp};
   return run;
 }
 
