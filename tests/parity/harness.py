@@ -11,6 +11,7 @@ transformers: docs/theory/numerics.md, "Packed rows and the loss".
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -143,22 +144,31 @@ def reference(case):
     return answer
 
 
-def run_forward(binary, model_directory, inputs, extra=()):
-    """Runs the verb and returns what it wrote: logits, loss, gradients under checkpoint names."""
+@functools.cache
+def open_loop(binary):
+    """A process of forward_loop that lives as long as this one."""
+    return subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def run_forward(binary, model_directory, inputs, adapter=""):
+    """Runs the verb `forward` in the forward_loop `binary`, and returns what it wrote: logits, loss,
+    gradients under checkpoint names."""
     tensors = {
         key: value.contiguous()
         for key, value in inputs.items()
         if value is not None and key not in NOT_FOR_THE_VERB
     }
-    gradients = ["--gradients"] if "labels" in tensors else []
+    loop = open_loop(str(binary))
     with tempfile.TemporaryDirectory() as folder:
-        given, taken = f"{folder}/inputs.safetensors", f"{folder}/outputs.safetensors"
-        save_file(tensors, given)
-        command = [binary, "forward", str(model_directory), given, "-o", taken, *gradients, *extra]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
-        return load_file(taken)
+        options = {"model": str(model_directory), "inputs": f"{folder}/inputs.safetensors",
+                   "output": f"{folder}/outputs.safetensors", "adapter": str(adapter),
+                   "gradients": "labels" in tensors}
+        save_file(tensors, options["inputs"])
+        print(json.dumps(options), file=loop.stdin, flush=True)
+        answer = loop.stdout.readline()
+        if answer != '""\n':
+            raise RuntimeError(json.loads(answer) if answer else f"{binary} ended: {loop.wait()}")
+        return load_file(options["output"])
 
 
 def relative_norm(found, expected):
@@ -258,7 +268,7 @@ def run_suite(description, cases, at_least, covers):
     """Main program: `cases(suite)` calls suite.parity and suite.check. `covers` says of which families,
     whose names and a colon begin those of their cases."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--binary", required=True, help="the tributary executable")
+    parser.add_argument("--binary", required=True, help="the executable forward_loop")
     parser.add_argument("--exporter", help="the executable export_model, for round trips")
     parser.add_argument("--keep", help="folder for the models, kept; default: a temporary one")
     options = parser.parse_args()

@@ -5,6 +5,7 @@ usage: adapters.py TRIBUTARY [unittest arguments]
 """
 
 import json
+import pathlib
 import shutil
 import subprocess
 
@@ -50,6 +51,9 @@ def gradients_of(model):
 
 
 class Adapters(text_case.TextCase):
+    def forward(self, model, inputs, adapter):
+        return harness.run_forward(pathlib.Path(self.program).with_name("forward_loop"), model, inputs, adapter)
+
     def test_logits_and_gradients_are_those_of_peft(self):
         given = self.inputs()
         mask = given["attention_mask"].bool()
@@ -61,8 +65,7 @@ class Adapters(text_case.TextCase):
                 model.eval()
                 wanted = model(**given, use_cache=False)
                 wanted.loss.backward()
-                found = harness.run_forward(self.program, self.shared / "text", given,
-                                            ("--adapter", str(folder)))
+                found = self.forward(self.shared / "text", given, folder)
                 gradients = gradients_of(model)
                 self.assertEqual(set(found) - {"logits", "loss"}, set(gradients), kind)
                 self.expect_close(found["logits"][mask], wanted.logits.detach()[mask])
@@ -84,8 +87,7 @@ class Adapters(text_case.TextCase):
             inputs = {key: value for key, value in case.inputs.items() if value is not None}
             wanted = model(**inputs, use_cache=False)
             wanted.loss.backward()
-            found = harness.run_forward(self.program, self.shared / family, inputs,
-                                        ("--adapter", str(folder)))
+            found = self.forward(self.shared / family, inputs, folder)
             gradients = gradients_of(model)
             self.assertIn("visual.blocks.0.attn.qkv.lora_B.weight", gradients)
             self.assertEqual(set(found) - {"logits", "loss"}, set(gradients))
@@ -137,8 +139,7 @@ class Adapters(text_case.TextCase):
                     merged, attn_implementation="eager", dtype=torch.float32)(
                         **given, use_cache=False).logits
             mask = given["attention_mask"].bool()
-            found = harness.run_forward(self.program, self.shared / "text", given,
-                                        ("--adapter", str(adapter)))["logits"]
+            found = self.forward(self.shared / "text", given, adapter)["logits"]
             self.expect_close(found[mask], wanted[mask])
             self.expect_close(whole[mask], wanted[mask])
             self.assertGreater((plain - wanted).abs().max().item(), 0.01, "nothing was trained")
