@@ -1,11 +1,11 @@
 #include "train/dry_run.h"
 
-#include <filesystem>
 #include <optional>
 #include <ostream>
 #include <set>
 
 #include "config/family/model_config.h"
+#include "config/family/tokenizer_files.h"
 #include "config/plan/plan_of_run.h"
 #include "config/run/mesh_shape.h"
 #include "core/error.h"
@@ -64,12 +64,11 @@ MemoryPlace place_of(const MemoryNeed& need, const DryRun& job, const config::Ru
 
 std::optional<data::DataSize> print_records(const config::RunConfig& config,
                                             const config::ModelConfig& model, std::ostream& out) {
-  const std::string file = config.model.path + "/tokenizer.json";
-  if (!std::filesystem::exists(file)) {
-    out << "data       not read: " << file << " is not there\n";
+  if (config::tokenizer_files(config.model.path).empty()) {
+    out << "data       not read: " << config.model.path << "/tokenizer.json is not there\n";
     return std::nullopt;
   }
-  const data::Tokenizer tokenizer = data::Tokenizer::load(file);
+  const data::Tokenizer tokenizer = data::Tokenizer::load(config.model.path);
   const auto encoder = data::make_encoder(config, model, tokenizer, resize_picture, frame_samples);
   data::Loader loader(
       {.data = config.data, .batch_samples = config.batch.global_samples, .quarantine_path = {}},

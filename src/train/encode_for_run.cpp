@@ -74,7 +74,7 @@ struct Workshop {
       : config(run),
         device(on),
         model(config::read_model_config(run.model.path)),
-        tokenizer(data::Tokenizer::load(run.model.path + "/tokenizer.json")),
+        tokenizer(data::Tokenizer::load(run.model.path)),
         encoder(data::make_encoder(run, model, tokenizer, resize_picture, frame_samples)),
         loader(options_of(run), *encoder) {
     for (FlowModule& module : flow_modules(run.parallel, model))

@@ -186,8 +186,23 @@ TEST(ReadModelConfig, ListsTheKnownFamilies) {
               AllOf(HasSubstr("model family is not known"), HasSubstr("config.json model_type"),
                     HasSubstr("\"gpt2\""),
                     HasSubstr("qwen2, qwen3, llama, qwen2_vl, qwen2_5_vl, qwen3_vl, internvl, "
-                              "llava_onevision")));
+                              "internvl_chat, llava_onevision")));
   EXPECT_THAT(refusal_of({{"hidden_size", 4}}), HasSubstr("no such key"));
+}
+
+TEST(ReadModelConfig, FindsTheTokenOfAPictureInTheFilesOfTheTokenizer) {
+  const TemporaryFolder folder;
+  const Json config{{"model_type", "internvl_chat"}, {"ps_version", "v2"},
+                    {"use_thumbnail", true},         {"dynamic_image_size", true},
+                    {"llm_config", Json::object()},  {"vision_config", Json::object()}};
+  const auto image = [&] { return read_model_config(folder.path()).tokens.image_pad; };
+  folder.write("config.json", config.dump());
+  EXPECT_EQ(image(), 151667) << "without a tokenizer";
+  folder.write("tokenizer.json", R"({"added_tokens": [{"id": 7, "content": "<IMG_CONTEXT>"}]})");
+  EXPECT_EQ(image(), 7);
+  folder.write("tokenizer_config.json", R"({"added_tokens_decoder": {"8": {"content": "<img>"},)"
+                                        R"( "9": {"content": "<IMG_CONTEXT>"}}})");
+  EXPECT_EQ(image(), 9);
 }
 
 TEST(ReadModelConfig, RefusesWhatIsNotJson) {

@@ -55,6 +55,34 @@ Json internvl_json() {
             {"hidden_act", "gelu"}}}};
 }
 
+/// The same model as its authors' code writes it.
+Json internvl_chat_json() {
+  return {{"model_type", "internvl_chat"},
+          {"llm_config", text_json()},
+          {"select_layer", -1},
+          {"ps_version", "v2"},
+          {"template", "internvl2_5"},
+          {"force_image_size", 448},
+          {"max_dynamic_patch", 12},
+          {"dynamic_image_size", true},
+          {"use_thumbnail", true},
+          {"downsample_ratio", 0.5},
+          {"vision_config",
+           {{"model_type", "intern_vit_6b"},
+            {"hidden_size", 1024},
+            {"num_hidden_layers", 24},
+            {"num_attention_heads", 16},
+            {"intermediate_size", 4096},
+            {"qkv_bias", true},
+            {"qk_normalization", false},
+            {"image_size", 448},
+            {"patch_size", 14},
+            {"norm_type", "layer_norm"},
+            {"initializer_factor", 0.1},
+            {"drop_path_rate", 0.1},
+            {"hidden_act", "gelu"}}}};
+}
+
 /// LLaVA-OneVision with the 26 layers of SigLIP so400m.
 Json llava_json() {
   return {{"model_type", "llava_onevision"},
@@ -80,6 +108,7 @@ TEST(TileTower, HasTheParametersOfThePublishedTowers) {
   const std::int64_t width = 896;
   const std::int64_t shuffled = 2 * 4096 + 4097 * width + (width + 1) * width;
   EXPECT_EQ(tower_parameters(internvl_json()) - shuffled, 304'012'288);
+  EXPECT_EQ(count_parameters(read(internvl_chat_json())), count_parameters(read(internvl_json())));
   // One layer less than SigLIP so400m has.
   const std::int64_t layer = 4 * (1152 * 1152 + 1152) + 2 * 1152 * 4304 + 4304 + 1152 + 4 * 1152;
   const std::int64_t plain = 1153 * width + (width + 1) * width + width;
@@ -91,6 +120,12 @@ TEST(TileTower, ReadsTokensAndTiles) {
   EXPECT_EQ(intern.vision->tile_side(), 32);
   EXPECT_EQ(tokens_of_tiles(*intern.vision, {13, 32, 32}), 3328);
   EXPECT_EQ(intern.tokens.image_pad, 151667);
+  const ModelConfig chat = read(internvl_chat_json());
+  EXPECT_EQ(chat.family, ModelFamily::kInternVlChat);
+  EXPECT_EQ(chat.tokens.image_pad, 151667);
+  EXPECT_FALSE(chat.backbone.tied_head);
+  EXPECT_EQ(chat.vision->most_tiles, 12);
+  EXPECT_EQ(tokens_of_tiles(*chat.vision, {13, 32, 32}), 3328);
   const ModelConfig llava = read(llava_json());
   EXPECT_EQ(llava.vision->tile_side(), 27);
   EXPECT_EQ(llava.vision->arrangements.size(), 36);
@@ -171,6 +206,16 @@ TEST(TileTower, RefusesWhatIsNotRun) {
        {"/vision_config/hidden_dropout_prob", 0.1, "dropout is not supported"},
        {"/vision_config/use_mean_pooling", false, "form of InternViT is not supported"},
        {"/vision_config/num_attention_heads", 3, "width does not divide over the heads"}});
+  expect_refusals(
+      internvl_chat_json(),
+      {{"/llm_config/model_type", "internlm2", "take a size whose text model is Qwen2.5"},
+       {"/select_layer", -4, "form of InternVL is not supported"},
+       {"/ps_version", "v1", "form of InternVL is not supported"},
+       {"/pad2square", true, "form of InternVL is not supported"},
+       {"/use_thumbnail", false, "true: tiles of a picture, and the whole"},
+       {"/template", "Hermes-2", "set the key to internvl2_5, and data.system_prompt"},
+       {"/force_image_size", 336, "the image_size of vision_config"},
+       {"/vision_config/dropout", 0.1, "dropout is not supported"}});
   expect_refusals(
       llava_json(),
       {{"/vision_config/model_type", "clip_vision_model", "vision tower is not supported"},

@@ -77,6 +77,15 @@ TEST(SystemPromptOf, IsThatOfTheTemplateWhereOneIsKnown) {
   EXPECT_EQ(prompt("Be brief."), "Be brief.");
 }
 
+TEST(SystemPromptOf, IsNotThatOfTheTextModelInsideOfInternVl) {
+  const TemporaryFolder folder;
+  copy_template(folder, "qwen2_5");
+  EXPECT_THAT(system_prompt_of(folder.path(), config::ModelFamily::kInternVlChat, "auto"),
+              HasSubstr("英文名是InternVL"));
+  EXPECT_THAT(describe_other_template(folder.path(), config::ModelFamily::kInternVlChat),
+              HasSubstr("is not run: chats are written as by the family `internvl_chat`"));
+}
+
 TEST(DescribeOtherTemplate, RefusesAFileThatIsNoJson) {
   const TemporaryFolder folder;
   folder.write("tokenizer_config.json", "{");

@@ -69,6 +69,9 @@ TEST_F(TilePreprocessorFile, NarrowsTheTilesOfTheFileByTheRun) {
   const char* file = R"({"size": {"height": 56, "width": 56}, "min_patches": 2, "max_patches": 9})";
   EXPECT_EQ(read(file, kIntern).tile_limits, (TileLimits{2, 9}));
   EXPECT_EQ(read("{}", kIntern).tile_limits, (TileLimits{1, 12}));
+  config::VisionConfig of_authors = tower_of(kIntern);
+  of_authors.most_tiles = 6;
+  EXPECT_EQ(read_preprocessor_config(directory_, of_authors, {}).tile_limits, (TileLimits{1, 6}));
   const std::int64_t tile = 56 * 56;
   EXPECT_EQ(read(file, kIntern, PixelLimits{2 * tile + 1, 8 * tile - 1}).tile_limits,
             (TileLimits{3, 7}));

@@ -182,7 +182,7 @@ TEST(LoadTokenizer, NamesTheFileItCannotRead) {
         testing::ThrowsMessage<Error>(testing::AllOf(HasSubstr(words), HasSubstr(file.string()))));
   };
   refuses_file(folder / "absent.json", "data: cannot read the tokenizer");
-  refuses_file(folder, "data: cannot read the tokenizer");
+  refuses_file(folder, "data: the model has no tokenizer");
   const auto huge = folder / "huge.json";
   std::ofstream(huge).close();
   std::filesystem::resize_file(huge, (std::uint64_t{64} << 20) + 1);

@@ -2,7 +2,7 @@
 
 Usage: tokenizer_parity.py TEXT_PROBE [TEXTS]
 Trains four small tokenizers in the layouts of the Qwen, GPT-2 and Llama-3 files and of one with
-every flag of added tokens, and asserts equal ids, equal decoded text, and equal text for random ids.
+every flag of added tokens, the first also as vocab.json with merges.txt, and asserts equal ids, equal decoded text, and equal text for random ids.
 The composed form of marks that the package does not know is compared with Python's.
 """
 
@@ -53,10 +53,23 @@ def make_flagged(texts):
     return tokenizer
 
 
+def in_older_files(file):
+    """The same tokenizer as the class Qwen2Tokenizer of transformers wrote it before version 5."""
+    model = file["model"]
+    merges = ["#version: 0.2", *(" ".join(pair) for pair in model["merges"])]
+    added = {str(token.pop("id")): token for token in file["added_tokens"]}
+    settings = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": added}
+    vocabulary = {token: i for token, i in model["vocab"].items() if str(i) not in added}
+    return {"vocab.json": json.dumps(vocabulary), "merges.txt": "\n".join(merges) + "\n",
+            "tokenizer_config.json": json.dumps(settings)}
+
+
 def make_cases(texts):
-    """Yields name, tokenizer, and the file's content; one has its merges in the older form."""
+    """Yields name, tokenizer, and the file's content, or files by name; one has its merges in the
+    older form."""
     qwen = train(texts, 2000)
     yield "qwen", qwen, qwen.to_str()
+    yield "qwen without tokenizer.json", qwen, in_older_files(json.loads(qwen.to_str()))
     older = json.loads(qwen.to_str())
     older["model"]["merges"] = [" ".join(pair) for pair in older["model"]["merges"]]
     yield "qwen with merges as strings", qwen, json.dumps(older)
@@ -74,14 +87,16 @@ def make_cases(texts):
 
 
 def ask(probe, file, questions):
-    """Lets the probe answer questions with the tokenizer in `file`."""
+    """Lets the probe answer questions with the tokenizer in `file`, or in files by name."""
+    files = file if isinstance(file, dict) else {"tokenizer.json": file}
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        (folder / "tokenizer.json").write_text(file, encoding="utf-8")
+        for name, content in files.items():
+            (folder / name).write_text(content, encoding="utf-8")
         (folder / "questions").write_text(
             "".join(json.dumps(question) + "\n" for question in questions), encoding="utf-8")
-        subprocess.run([probe, folder / "tokenizer.json", folder / "questions",
-                        folder / "answers"], check=True)
+        place = folder if isinstance(file, dict) else folder / "tokenizer.json"
+        subprocess.run([probe, place, folder / "questions", folder / "answers"], check=True)
         answers = (folder / "answers").read_text(encoding="utf-8").split("\n")
         assert len(answers) == len(questions) + 1, "an answer is missing"
         return [json.loads(answer) for answer in answers[:-1]]

@@ -62,6 +62,8 @@ class Case:
     in_memory_names: bool = False  # tensor names of transformers 5.x instead of released ones
     published: callable = published_name  # the released name of a parameter
     edit_config: callable = None  # changes config.json before it is written
+    stored: callable = dict  # what the files have for tensors by their published names
+    files: dict = dataclasses.field(default_factory=dict)  # other files: their text by name
 
 
 def randomize(model, seed):
@@ -122,9 +124,11 @@ def publish(case, directory):
     if case.edit_config:
         case.edit_config(text)
     (directory / "config.json").write_text(json.dumps(text, indent=1))
+    for name, content in case.files.items():
+        (directory / name).write_text(content)
     rename = same_name if case.in_memory_names else case.published
     tensors = {rename(n): p.detach().contiguous() for n, p in case.model.named_parameters()}
-    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    save_file(case.stored(tensors), directory / "model.safetensors", metadata={"format": "pt"})
 
 
 def reference(case):
@@ -141,7 +145,7 @@ def reference(case):
             answer[case.published(name)] = (
                 torch.zeros_like(parameter) if gradient is None else gradient
             )
-    return answer
+    return case.stored(answer)
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import harness
 import round_trips
 import torch
 import transformers
+from safetensors.torch import load_file
 from transformers.models.llava_onevision import modeling_llava_onevision as llava
 from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
 
@@ -18,8 +19,21 @@ IMAGE, VIDEO = 290, 291
 VOCAB = 300
 
 # For the table of docs/models.md: what is compared, and of which families.
-COVERS = {"forward": ("internvl", "llava_onevision"),
-          "export": ("internvl", "llava_onevision")}
+COVERS = {"forward": ("internvl", "internvl_chat", "llava_onevision"),
+          "export": ("internvl", "internvl_chat", "llava_onevision")}
+
+# Names of InternViT and its projector in transformers, and in the code of its authors.
+AUTHORS_NAMES = {
+    "vision_tower.": "vision_model.", "embeddings.cls_token": "embeddings.class_embedding",
+    "embeddings.position_embeddings": "embeddings.position_embedding",
+    "patch_embeddings.projection.": "patch_embedding.", "encoder.layer.": "encoder.layers.",
+    ".layernorm_before.": ".norm1.", ".layernorm_after.": ".norm2.",
+    ".lambda_1": ".ls1", ".lambda_2": ".ls2",
+    ".attention.projection_layer.": ".attn.proj.", ".attention.": ".attn.",
+    "multi_modal_projector.layer_norm.": "mlp1.0.", "multi_modal_projector.linear_1.": "mlp1.1.",
+    "multi_modal_projector.linear_2.": "mlp1.3."}
+AUTHORS_KEYS = {"attention_bias": "qkv_bias", "use_qk_norm": "qk_normalization",
+                "layer_scale_init_value": "initializer_factor"}
 
 
 @dataclasses.dataclass
@@ -60,6 +74,32 @@ def published_name(name):
     if name.startswith("model.language_model."):
         return "language_model.model." + name.removeprefix("model.language_model.")
     return name.removeprefix("model.")
+
+
+def authors_tensors(tensors):
+    """Tensors as the authors' files have them: query, key and value are one."""
+    stored = {}
+    for name, tensor in tensors.items():
+        for own, theirs in AUTHORS_NAMES.items() if not name.startswith("language_model.") else ():
+            name = name.replace(own, theirs)
+        stored[name] = tensor
+    for query in [name for name in stored if ".attn.q_proj." in name]:
+        parts = [stored.pop(query.replace("q_proj", f"{part}_proj")) for part in "qkv"]
+        stored[query.replace("q_proj", "qkv")] = torch.cat(parts)
+    return stored
+
+
+def write_authors_config(config):
+    vision, tile = config["vision_config"], config["vision_config"]["image_size"][0]
+    config["vision_config"] = {AUTHORS_KEYS.get(key, key): value for key, value in vision.items()} | {
+        "model_type": "intern_vit_6b", "image_size": tile, "patch_size": vision["patch_size"][0],
+        "drop_path_rate": 0.1}
+    config |= {"model_type": "internvl_chat", "architectures": ["InternVLChatModel"],
+               "llm_config": config.pop("text_config"), "force_image_size": tile, "ps_version": "v2",
+               "select_layer": -1, "template": "internvl2_5", "dynamic_image_size": True,
+               "use_thumbnail": True}
+    for key in ("image_token_id", "vision_feature_layer", "vision_feature_select_strategy"):
+        config.pop(key)
 
 
 def text_config(sizes):
@@ -135,7 +175,7 @@ class Sample:
         return torch.rand(tiles, 3, side, side, generator=generator) * 4 - 2
 
     def add_tiles(self, draw, tiles, sizes):
-        if sizes.family == "internvl":
+        if sizes.family != "llava_onevision":
             self.pixels.append(self.noise(draw, tiles))
             self.ids += [IMAGE] * (tiles * (sizes.side // sizes.merge) ** 2)
         else:
@@ -272,9 +312,14 @@ def make_case(name, sizes, layout, samples):
     model = make_model(sizes, seed=len(name), lively=name.startswith("random"))
     made = [Sample(draw, parts, sizes, model.config) for parts in samples]
     inputs = packed([made]) if layout == "packed" else padded(made, left=layout == "left")
-    return harness.Case(f"{sizes.family}: {name}", model, inputs, flat_config=False,
+    case = harness.Case(f"{sizes.family}: {name}", model, inputs, flat_config=False,
                         published=published_name,
                         edit_config=release_rope if sizes.rope == "released" else None)
+    if sizes.family != "internvl_chat":
+        return case
+    tokens = {"added_tokens_decoder": {str(IMAGE): {"content": "<IMG_CONTEXT>"}}}
+    return dataclasses.replace(case, edit_config=write_authors_config, stored=authors_tensors,
+                               files={"tokenizer_config.json": json.dumps(tokens)})
 
 
 def release_rope(config):
@@ -341,7 +386,31 @@ def check_round_trips(suite, case):
     round_trips.check_export(suite, case, type(case.model), torch.float32)
 
 
+def authors_cases():
+    """Some of InternVL, as the files of its authors have them."""
+    for name, sizes, *others in [*itertools.islice(fixed_cases(), 3), random_case(0), random_case(1)]:
+        yield name, dataclasses.replace(sizes, family="internvl_chat"), *others
+
+
+def check_authors_export(suite, case):
+    """We load and export: the files have the same tensors under the same names."""
+    suite.covered["export"].add("internvl_chat")
+
+    def body():
+        source, target = suite.directory(case), suite.directory(case).with_suffix(".exported")
+        suite.export(source, target)
+        before, after = (load_file(folder / "model.safetensors") for folder in (source, target))
+        different = [name for name in before.keys() | after.keys() if name not in before
+                     or name not in after or not torch.equal(before[name], after[name])]
+        return {"tensors": len(after)}, [f"they differ: {different}"] if different else []
+
+    suite.check(f"{case.name}: exported by us", body)
+
+
 def cases(suite):
+    for spec in authors_cases():
+        suite.parity(make_case(*spec))
+    check_authors_export(suite, make_case(*next(authors_cases())))
     for fixed, drawn in ((fixed_cases, random_case), (llava_cases, random_llava)):
         everything = [*fixed(), *(drawn(seed) for seed in range(6))]
         for spec in everything:
@@ -357,4 +426,4 @@ def cases(suite):
 
 
 if __name__ == "__main__":
-    harness.run_suite(__doc__, cases, at_least=48, covers=COVERS)
+    harness.run_suite(__doc__, cases, at_least=54, covers=COVERS)

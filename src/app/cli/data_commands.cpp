@@ -41,7 +41,7 @@ std::vector<data::Survey> survey_run(const config::RunConfig& run, std::int64_t 
   config::ModelConfig model = config::read_model_config(run.model.path);
   const Tokens most_tokens = data::most_tokens_of(run, model.backbone);
   model.backbone.dynamic_rope = false;
-  const auto tokenizer = data::Tokenizer::load(run.model.path + "/tokenizer.json");
+  const auto tokenizer = data::Tokenizer::load(run.model.path);
   const auto encoder = data::make_encoder(
       unlimited, model, tokenizer, [](const data::Picture&, int, int) -> data::Picture {
         TRIB_RAISE(Fault::kBug, .what = "app: data inspect resized a picture");

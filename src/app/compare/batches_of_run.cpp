@@ -14,7 +14,7 @@ namespace tributary::app {
 std::vector<std::vector<SampleShape>> batches_of_run(const config::RunConfig& run,
                                                      std::int64_t steps) {
   const config::ModelConfig model = config::read_model_config(run.model.path);
-  const auto tokenizer = data::Tokenizer::load(run.model.path + "/tokenizer.json");
+  const auto tokenizer = data::Tokenizer::load(run.model.path);
   const auto encoder = data::make_encoder(
       run, model, tokenizer, [](const data::Picture&, int, int) -> data::Picture {
         TRIB_RAISE(Fault::kBug, .what = "app: sizing a batch resized a picture");

@@ -1,7 +1,6 @@
 #include "app/engine/chat_model.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include <ATen/ATen.h>
@@ -39,8 +38,7 @@ class LoadedChatModel final : public ChatModel {
       : device_(mesh::open_device(options.device, /*local_rank=*/0)),
         answerer_(find_answerer(options.path)),
         config_(config::read_model_config(answerer_.directory)),
-        tokenizer_(
-            data::Tokenizer::load(std::filesystem::path(answerer_.directory) / "tokenizer.json")),
+        tokenizer_(data::Tokenizer::load(answerer_.directory)),
         chat_(tokenizer_, {.system_prompt = data::system_prompt_of(
                                answerer_.directory, config_.family,
                                options.system.value_or(answerer_.run.data.system_prompt)),

@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 
 #include "app/engine/engine_verbs.h"
 #include "app/launch/command_words.h"
 #include "config/artifact/module_graph.h"
 #include "config/family/known_modules.h"
+#include "config/family/tokenizer_files.h"
 #include "config/plan/plan.h"
 #include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
@@ -134,7 +134,7 @@ train::TrainRequest request_of(const config::RunConfig& config, const TrainOptio
 
 /// Whether a dry run looks at a model of which only config.json is there.
 bool lacks_tokenizer(const config::RunConfig& config, const TrainOptions& options) {
-  return options.dry_run && !std::filesystem::exists(config.model.path + "/tokenizer.json");
+  return options.dry_run && config::tokenizer_files(config.model.path).empty();
 }
 
 ImaginedRun describe(const train::ImaginedRun& run) {

@@ -9,6 +9,10 @@ namespace tributary::config {
 namespace {
 
 const std::string kHelpful = "You are a helpful assistant.";
+// The template internvl2_5 in the authors' conversation.py has it.
+const std::string kInternVlPrompt =
+    "你是书生·万象，英文名是InternVL，是由上海人工智能实验室、清华大学及多家合作单位联合开发的"
+    "多模态大语言模型。";
 
 }  // namespace
 
@@ -21,6 +25,8 @@ const std::vector<Family>& all_families() {
       {ModelFamily::kQwen2_5Vl, "qwen2_5_vl", read_qwen2_5_vl, kHelpful, false, kPixelLists},
       {ModelFamily::kQwen3Vl, "qwen3_vl", read_qwen3_vl, "", false, kGridLists},
       {ModelFamily::kInternVl, "internvl", read_internvl, "", false, kInternVlObjects},
+      {ModelFamily::kInternVlChat, "internvl_chat", read_internvl_chat, kInternVlPrompt, false,
+       kInternVlObjects, "", "", "<IMG_CONTEXT>"},
       {ModelFamily::kLlavaOneVision, "llava_onevision", read_llava_onevision},
       {ModelFamily::kQwen2Audio, "qwen2_audio", read_qwen2_audio, kHelpful, true},
       {ModelFamily::kQwen2_5OmniThinker, "qwen2_5_omni_thinker", read_qwen2_5_omni_thinker,

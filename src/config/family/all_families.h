@@ -24,6 +24,8 @@ struct Family {
   /// section of config.json is `<part>_config`, and its tensors are `<part>.*`.
   std::string whole_type = {};
   std::string part = {};
+  /// The token of a picture whose id config.json does not say: the tokenizer's files do.
+  std::string image_word = {};
 };
 
 /// The visible list.
@@ -48,6 +50,7 @@ inline constexpr std::string_view kFamilyPrompt = "auto";
 [[nodiscard]] ModelConfig read_qwen2_5_vl(const JsonObject& config);
 [[nodiscard]] ModelConfig read_qwen3_vl(const JsonObject& config);
 [[nodiscard]] ModelConfig read_internvl(const JsonObject& config);
+[[nodiscard]] ModelConfig read_internvl_chat(const JsonObject& config);
 [[nodiscard]] ModelConfig read_llava_onevision(const JsonObject& config);
 [[nodiscard]] ModelConfig read_qwen2_audio(const JsonObject& config);
 [[nodiscard]] ModelConfig read_qwen2_5_omni_thinker(const JsonObject& config);

@@ -7,6 +7,7 @@
 
 #include "config/family/all_families.h"
 #include "config/family/anyres.h"
+#include "config/family/tokenizer_files.h"
 #include "config/family/towers.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
@@ -110,6 +111,8 @@ ModelConfig read_model_config(const std::string& directory) {
           {.what = "config: file cannot be read",
            .fix = "give a model directory in Hugging Face layout, with config.json (model.path)"}),
       path);
+  if (const std::string& word = entry_of(model.family).image_word; !word.empty())
+    model.tokens.image_pad = find_added_token(directory, word).value_or(model.tokens.image_pad);
   BackboneConfig& backbone = model.backbone;
   backbone.has_other_head = backbone.tied_head && holds_other_head(directory);
   backbone.tied_head = backbone.tied_head && !backbone.has_other_head;

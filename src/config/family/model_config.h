@@ -20,7 +20,8 @@ enum class ModelFamily {
   kInternVl,
   kLlavaOneVision,
   kQwen2Audio,
-  kQwen2_5OmniThinker
+  kQwen2_5OmniThinker,
+  kInternVlChat  // InternVL under the names of its authors
 };
 
 /// How Llama 3.1 stretches rotary positions beyond the context that it was first trained on.
@@ -103,7 +104,7 @@ struct VisionConfig {
   bool projector_norm = true;
   bool projector_bias = true;
   std::vector<TileArrangement> arrangements = {};  // of LLaVA-OneVision
-  std::int64_t most_tiles = 0;                     // whose tokens it keeps, as tiles
+  std::int64_t most_tiles = 0;  // whose tokens it keeps, or into which it cuts; 0: not said
 
   /// Whether pictures are cut into tiles of one size, each of them encoded by itself.
   [[nodiscard]] bool cuts_tiles() const { return tile > 0; }

@@ -48,15 +48,23 @@ std::int64_t read_token(const JsonObject& config, const std::optional<JsonObject
   return token;
 }
 
-BackboneConfig read_text_config(const JsonObject& config, bool tied) {
-  const JsonObject text = section_of(config, "text_config");
+BackboneConfig read_text_section(const JsonObject& config, const std::string& key) {
+  const JsonObject text = section_of(config, key);
   const std::string type = text.text("model_type", "qwen2");
   const auto family = std::ranges::find(all_families(), type, &Family::model_type);
   const bool reads_text = family != all_families().end() && !text.object("vision_config");
   TRIB_REQUIRE(reads_text, .what = "config: text model is not supported",
                .where = text.where("model_type"), .found = escaped(type),
-               .expected = "qwen2, qwen3 or llama");
-  BackboneConfig backbone = family->read(text).backbone;
+               .expected = "qwen2, qwen3 or llama",
+               .fix = type == "internlm2"
+                          ? "take a size whose text model is Qwen2.5: InternVL 2.5 has it with 1B, "
+                            "4B, 38B and 78B, InternVL 3 with all but 9B"
+                          : "");
+  return family->read(text).backbone;
+}
+
+BackboneConfig read_text_config(const JsonObject& config, bool tied) {
+  BackboneConfig backbone = read_text_section(config, "text_config");
   backbone.tied_head = config.flag("tie_word_embeddings", tied);
   return backbone;
 }

@@ -32,8 +32,11 @@ void require_activation(const JsonObject& object, const std::string& key,
                                       const std::vector<std::string>& names, std::int64_t standard,
                                       std::int64_t vocab);
 
-/// The decoder in `text_config`, of any family of text models, Qwen2 where it names none. Its head
-/// is tied as the top of the file says, or `tied` where that says nothing.
+/// The decoder in the section `key`, of any family of text models, Qwen2 where it names none. Its
+/// head is tied as that section says.
+[[nodiscard]] BackboneConfig read_text_section(const JsonObject& config, const std::string& key);
+/// The decoder in `text_config`, whose head is tied as the top of the file says, or `tied` where
+/// that says nothing.
 [[nodiscard]] BackboneConfig read_text_config(const JsonObject& config, bool tied);
 
 /// Refuses other features than those of the last layer, another selection of them than `selection`,

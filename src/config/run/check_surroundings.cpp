@@ -5,6 +5,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "config/family/tokenizer_files.h"
 #include "config/reading/problems.h"
 #include "config/run/read_run_config.h"
 #include "core/file/given_file.h"
@@ -112,7 +113,8 @@ void check_model(const ModelSection& model, Surroundings& check) {
     return;
   const fs::path folder = model.path;
   check.require_file("model.path", folder / "config.json");
-  check.require_file("model.path", folder / "tokenizer.json");
+  if (tokenizer_files(model.path).empty())
+    check.require_file("model.path", folder / "tokenizer.json");
   if (!model.checkpoint.empty()) (void)check.require_folder("model.checkpoint", model.checkpoint);
   std::error_code failure;
   if (model.weights == Weights::kPretrained &&

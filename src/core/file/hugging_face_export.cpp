@@ -148,6 +148,19 @@ void copy_companions(FileSystem& files, const HuggingFaceExport& content,
   }
 }
 
+/// Copies the Python code that transformers runs for a model whose class it does not have: where
+/// config.json has `auto_map`, all of it that lies beside the weights.
+void copy_code(FileSystem& files, const HuggingFaceExport& content, const std::string& target) {
+  const std::string from = content.source_directory + "/config.json";
+  const nlohmann::json config = parse_json(read_text_file(files, from, kMaxCompanionBytes), from);
+  if (!config.is_object() || !config.contains("auto_map")) return;
+  for (const std::string& name : list_directory(files, content.source_directory))
+    if (name.ends_with(".py"))
+      write_text_file(
+          files, target + "/" + name,
+          read_text_file(files, content.source_directory + "/" + name, kMaxCompanionBytes));
+}
+
 /// Writes the template of tokenizer_config.json as a file of its own: a processor of transformers
 /// reads no template from tokenizer_config.json, but processor and tokenizer both read this file.
 void write_chat_template(FileSystem& files, const HuggingFaceExport& content,
@@ -178,6 +191,7 @@ void write_hugging_face_directory(FileSystem& files, const HuggingFaceExport& co
       write_weights(files, add_other_parts(content, WeightDirectory(content.source_directory)),
                     part);
     copy_companions(files, content, part);
+    copy_code(files, content, part);
     write_chat_template(files, content, part);
   });
 }

@@ -107,9 +107,11 @@ void check_tile(const Settings& settings, std::int64_t tile) {
 }
 
 /// The limits of the file and, of all tiles together, those of the run.
-TileLimits read_tile_limits(const Settings& settings, std::int64_t tile,
+TileLimits read_tile_limits(const Settings& settings, const config::VisionConfig& vision,
                             const std::optional<PixelLimits>& run) {
-  const TileLimits standard;
+  const std::int64_t tile = vision.tile;
+  TileLimits standard;
+  if (vision.most_tiles > 0) standard.most = vision.most_tiles;
   TileLimits limits{
       .least = settings.whole(settings.find("min_patches"), "min_patches", standard.least),
       .most = settings.whole(settings.find("max_patches"), "max_patches", standard.most)};
@@ -182,7 +184,7 @@ PreprocessorConfig read_preprocessor_config(const std::string& directory,
     config.tiles = vision;
     check_tile(image, vision.tile);
     if (vision.arrangements.empty()) {
-      config.tile_limits = read_tile_limits(image, vision.tile, limits);
+      config.tile_limits = read_tile_limits(image, vision, limits);
     } else {
       check_arrangements(image, vision);
       keep_arrangements(image, limits, *config.tiles);

@@ -51,7 +51,9 @@ std::string words_of_step(MediaForm form, std::size_t step, double time) {
 }  // namespace
 
 MediaForm media_form_of(const config::ModelConfig& model) {
-  if (model.family == config::ModelFamily::kInternVl) return MediaForm::kInternVl;
+  if (model.family == config::ModelFamily::kInternVl ||
+      model.family == config::ModelFamily::kInternVlChat)
+    return MediaForm::kInternVl;
   if (model.family == config::ModelFamily::kQwen2_5OmniThinker) return MediaForm::kQwenOmni;
   if (model.family == config::ModelFamily::kLlavaOneVision) return MediaForm::kLlavaOneVision;
   return MediaForm::kQwenVl;

@@ -88,7 +88,9 @@ std::string describe_other_template(const std::string& model_directory,
   const FoundTemplate found = find_template(model_directory);
   if (found.text.find_first_not_of(" \t\r\n") == std::string::npos) return "";
   const std::string file = str("the chat_template of ", model_directory, "/", found.file);
-  if (const KnownTemplate* known = find_known(found)) {
+  // The chats of the authors' InternVL are in their code; the template is that of its text model.
+  const bool is_of_text = family == config::ModelFamily::kInternVlChat;
+  if (const KnownTemplate* known = is_of_text ? nullptr : find_known(found)) {
     if (known->difference.empty()) return "";
     return str(file, " is that of ", known->name, ", and chats are written so, but ",
                known->difference);
@@ -99,7 +101,7 @@ std::string describe_other_template(const std::string& model_directory,
 
 std::string system_prompt_of(const std::string& model_directory, config::ModelFamily family,
                              const std::string& given) {
-  if (given == config::kFamilyPrompt)
+  if (given == config::kFamilyPrompt && family != config::ModelFamily::kInternVlChat)
     if (const KnownTemplate* known = find_known(find_template(model_directory));
         known != nullptr && !known->system_prompt.empty())
       return std::string(known->system_prompt);

@@ -12,6 +12,7 @@
 #include "data/text/piece_cache.h"
 #include "data/text/piece_splitter.h"
 #include "data/text/tokenizer_file.h"
+#include "data/text/vocabulary_files.h"
 
 namespace tributary::data {
 namespace {
@@ -133,20 +134,23 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
-Tokenizer Tokenizer::load(const std::filesystem::path& file) {
+Tokenizer Tokenizer::load(const std::filesystem::path& place) {
+  const std::string file = place.string();
+  if (std::filesystem::is_directory(place))
+    return Tokenizer(std::make_unique<const Parts>(read_tokenizer_of(file), file));
   std::ifstream in(file, std::ios::binary | std::ios::ate);
-  TRIB_REQUIRE(in.good() && std::filesystem::is_regular_file(file),
-               .what = "data: cannot read the tokenizer", .where = file.string(),
+  TRIB_REQUIRE(in.good() && std::filesystem::is_regular_file(place),
+               .what = "data: cannot read the tokenizer", .where = file,
                .expected = "a tokenizer.json");
   const auto size = static_cast<std::size_t>(in.tellg());
   TRIB_REQUIRE(size <= kMaxTokenizerBytes, .what = "data: tokenizer file is too large",
-               .where = file.string(), .found = str(size, " bytes"),
+               .where = file, .found = str(size, " bytes"),
                .expected = str("at most ", kMaxTokenizerBytes, " bytes"));
   std::string json(size, '\0');
   in.seekg(0);
   in.read(json.data(), static_cast<std::streamsize>(size));
-  TRIB_REQUIRE(in.good(), .what = "data: cannot read the tokenizer", .where = file.string());
-  return parse(json, file.string());
+  TRIB_REQUIRE(in.good(), .what = "data: cannot read the tokenizer", .where = file);
+  return parse(json, file);
 }
 
 Tokenizer Tokenizer::parse(std::string_view json, std::string_view where) {

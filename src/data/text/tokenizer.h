@@ -26,9 +26,11 @@ enum class SpecialTokens { kKeep, kSkip };
 /// file's post-processor is not run, because the chat template does its job.
 class Tokenizer {
  public:
+  /// Reads a `tokenizer.json`, or the tokenizer of a model directory (vocabulary_files.h).
+  ///
   /// errors: Fault::kInput when the file is missing, damaged or asks for something unsupported
   /// cost:   150,000 tokens: about a second
-  [[nodiscard]] static Tokenizer load(const std::filesystem::path& file);
+  [[nodiscard]] static Tokenizer load(const std::filesystem::path& place);
   /// Reads the content of a `tokenizer.json`; `where` names it in messages.
   [[nodiscard]] static Tokenizer parse(std::string_view json, std::string_view where);
 

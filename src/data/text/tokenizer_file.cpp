@@ -305,7 +305,11 @@ class Reader {
 }  // namespace
 
 TokenizerFile parse_tokenizer_file(std::string_view json, std::string_view where) {
-  return Reader(where).read(parse_json(json, where, {.max_bytes = kMaxTokenizerBytes}));
+  return check_tokenizer(parse_json(json, where, {.max_bytes = kMaxTokenizerBytes}), where);
+}
+
+TokenizerFile check_tokenizer(const Json& json, std::string_view where) {
+  return Reader(where).read(json);
 }
 
 }  // namespace tributary::data

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
+
 namespace tributary::data {
 
 /// A token that is searched in the text before anything else.
@@ -50,5 +52,7 @@ inline constexpr std::size_t kMaxTokenizerBytes = std::size_t{64} << 20;
 ///         ids have gaps, a merge names an unknown token, or a byte has no token
 /// source: the file format of the Hugging Face `tokenizers` library, version "1.0"
 [[nodiscard]] TokenizerFile parse_tokenizer_file(std::string_view json, std::string_view where);
+/// The same of JSON that was parsed.
+[[nodiscard]] TokenizerFile check_tokenizer(const Json& json, std::string_view where);
 
 }  // namespace tributary::data

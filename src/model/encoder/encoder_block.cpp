@@ -55,11 +55,11 @@ EncoderBlock::EncoderBlock(const BlockStyle& style, const std::string& prefix, p
 void EncoderBlock::declare_qkv(const BlockStyle& style, const std::string& prefix) {
   const parallel::Heads heads{style.heads, style.head_width()};
   LinearShape shape = shape_of(style, style.width, 3 * style.width, Cut::kColumns);
+  if (!style.qkv_bias) shape.bias = Bias::kNone;
   if (style.qkv.size() == 1) {
     shape.heads = {heads.count, heads.width, 3};
     qkv_.emplace(unit_, prefix + style.qkv.front(), shape);
   } else {
-    if (!style.qkv_bias) shape.bias = Bias::kNone;
     std::vector<std::string> names;
     for (const std::string& name : style.qkv) names.push_back(prefix + name);
     std::vector<parallel::Heads> outs(names.size(), heads);

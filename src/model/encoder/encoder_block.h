@@ -34,9 +34,9 @@ struct BlockStyle {
   std::vector<std::string> qkv;  // query, key and value in one parameter, or each in its own
   bool has_key_bias = true;      // of a key with a parameter of its own
   std::string out;
-  std::string norm2;                      // before the MLP
-  std::vector<std::string> mlp;           // gate, up and down; or first and second
-  bool qkv_bias = true;                   // where query, key and value have parameters of their own
+  std::string norm2;             // before the MLP
+  std::vector<std::string> mlp;  // gate, up and down; or first and second
+  bool qkv_bias = true;
   std::vector<std::string> qk_norm = {};  // of query and key, over all heads; empty: none
   double qk_epsilon = 1e-6;
   std::vector<std::string> scales = {};  // of what attention and MLP add; empty: none

@@ -27,6 +27,9 @@ const std::vector<Family>& all_families() {
                     {"model.multi_modal_projector.", "multi_modal_projector."},
                     {"model.language_model.", "language_model.model."},
                     {"lm_head.", "language_model.lm_head."}}},
+      {.family = config::ModelFamily::kInternVlChat,
+       .name = "internvl_chat",
+       .make = make_internvl_chat},
       // transformers saves a fresh tower without vision_model.
       {.family = config::ModelFamily::kLlavaOneVision,
        .name = "llava_onevision",

@@ -36,6 +36,8 @@ struct Family {
                                                   const ModelLayout& layouts);
 [[nodiscard]] std::unique_ptr<Model> make_internvl(const config::ModelConfig& config,
                                                    const ModelLayout& layouts);
+[[nodiscard]] std::unique_ptr<Model> make_internvl_chat(const config::ModelConfig& config,
+                                                        const ModelLayout& layouts);
 [[nodiscard]] std::unique_ptr<Model> make_llava_onevision(const config::ModelConfig& config,
                                                           const ModelLayout& layouts);
 [[nodiscard]] std::unique_ptr<Model> make_qwen2_5_omni_thinker(const config::ModelConfig& config,

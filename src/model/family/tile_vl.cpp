@@ -20,21 +20,29 @@ BlockStyle block_of(const config::VisionConfig& config) {
   return style;
 }
 
-TileNames names_of_intern_vit(const config::VisionConfig& config) {
-  const std::string tower = "vision_tower.";
-  const std::int64_t rows = config.frame_rows(config.positions_side * config.positions_side);
+BlockStyle intern_vit_block(const config::VisionConfig& config) {
   BlockStyle block = block_of(config);
   block.activation = ops::Activation::kGelu;
+  block.scale = config.layer_scale.value_or(1);
+  return block;
+}
+
+std::vector<std::int64_t> intern_vit_positions(const config::VisionConfig& config) {
+  return {1, config.frame_rows(config.positions_side * config.positions_side), config.width};
+}
+
+TileNames names_of_intern_vit(const config::VisionConfig& config) {
+  const std::string tower = "vision_tower.";
+  BlockStyle block = intern_vit_block(config);
   block.norm1 = "layernorm_before";
   block.qkv = {"attention.q_proj", "attention.k_proj", "attention.v_proj"};
   block.out = "attention.projection_layer";
   block.norm2 = "layernorm_after";
   if (config.qk_norm) block.qk_norm = {"attention.q_norm", "attention.k_norm"};
   if (config.layer_scale) block.scales = {"lambda_1", "lambda_2"};
-  block.scale = config.layer_scale.value_or(1);
   return {.patches = tower + "embeddings.patch_embeddings.projection",
           .positions = tower + "embeddings.position_embeddings",
-          .positions_shape = {1, rows, config.width},
+          .positions_shape = intern_vit_positions(config),
           .class_token = tower + "embeddings.cls_token",
           .blocks = tower + "encoder.layer.",
           .block = block,
@@ -44,6 +52,27 @@ TileNames names_of_intern_vit(const config::VisionConfig& config) {
                      .second = "linear_2",
                      .norms_joined = true,
                      .epsilon = 1e-5}};
+}
+
+/// As the code of its authors has it, which keeps query, key and value in one parameter.
+TileNames names_of_authors_intern_vit(const config::VisionConfig& config) {
+  const std::string tower = "vision_model.";
+  BlockStyle block = intern_vit_block(config);
+  block.norm1 = "norm1";
+  block.qkv = {"attn.qkv"};
+  block.out = "attn.proj";
+  block.norm2 = "norm2";
+  if (config.qk_norm) block.qk_norm = {"attn.q_norm", "attn.k_norm"};
+  if (config.layer_scale) block.scales = {"ls1", "ls2"};
+  return {
+      .patches = tower + "embeddings.patch_embedding",
+      .positions = tower + "embeddings.position_embedding",
+      .positions_shape = intern_vit_positions(config),
+      .class_token = tower + "embeddings.class_embedding",
+      .blocks = tower + "encoder.layers.",
+      .block = block,
+      .projector = "mlp1.",
+      .merger = {.norm = "0", .first = "1", .second = "3", .norms_joined = true, .epsilon = 1e-5}};
 }
 
 TileNames names_of_siglip(const config::VisionConfig& config) {
@@ -88,6 +117,12 @@ std::unique_ptr<Model> make_internvl(const config::ModelConfig& config,
                                      const ModelLayout& layouts) {
   return make_tile_model(config, layouts, {{Modality::kImage, config.tokens.image_pad, "images"}},
                          names_of_intern_vit);
+}
+
+std::unique_ptr<Model> make_internvl_chat(const config::ModelConfig& config,
+                                          const ModelLayout& layouts) {
+  return make_tile_model(config, layouts, {{Modality::kImage, config.tokens.image_pad, "images"}},
+                         names_of_authors_intern_vit);
 }
 
 std::unique_ptr<Model> make_llava_onevision(const config::ModelConfig& config,

@@ -12,6 +12,7 @@
 #include <ATen/Parallel.h>
 
 #include "config/family/all_families.h"
+#include "config/family/tokenizer_files.h"
 #include "core/error.h"
 #include "core/file/digest_file.h"
 #include "core/machine/cores.h"
@@ -132,7 +133,8 @@ RunIdentity identify(const Session& session) {
   identity["model.shape"] = describe_shape(*session.model);
   identity["data.system_prompt"] = data::system_prompt_of(folder, session.model_config.family,
                                                           session.config.data.system_prompt);
-  identity["model.tokenizer"] = digest_file(folder + "/tokenizer.json", kMostFileBytes);
+  for (const std::string& file : config::tokenizer_files(folder))
+    identity["model.tokenizer"] += digest_file(folder + "/" + file, kMostFileBytes);
   identity["model.preprocessor"] =
       digest_file(folder + "/preprocessor_config.json", kMostFileBytes);
   identity["model.chat_template"] = digest_template(*session.tokenizer);
@@ -233,8 +235,7 @@ Session begin_session(const config::RunConfig& config, const Ranks& ranks) {
   session.model_config = config::read_model_config(config.model.path);
   for (const config::SourceSection& source : config.data.sources)
     session.sources.push_back(source.name);
-  session.tokenizer = std::make_unique<data::Tokenizer>(
-      data::Tokenizer::load(config.model.path + "/tokenizer.json"));
+  session.tokenizer = std::make_unique<data::Tokenizer>(data::Tokenizer::load(config.model.path));
   session.encoder = data::make_encoder(config, session.model_config, *session.tokenizer,
                                        resize_picture, frame_samples);
   session.plan = ranks.plan;

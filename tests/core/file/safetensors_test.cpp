@@ -267,6 +267,7 @@ TEST(WeightDirectory, ReadsOneFileAndShardsAlike) {
   fs::create_directories(root + "/source");
   replace_file(real_file_system(), root + "/source/config.json", "{\"a\": 1}\n");
   replace_file(real_file_system(), root + "/source/tokenizer.json", "{}\n");
+  replace_file(real_file_system(), root + "/source/modeling.py", "import torch\n");
   HuggingFaceExport plan{.directory = root + "/one",
                          .source_directory = root + "/source",
                          .tensors = {content.tensors.begin(), content.tensors.end()},
@@ -275,6 +276,8 @@ TEST(WeightDirectory, ReadsOneFileAndShardsAlike) {
                              if (given.name == tensor.name) append(given.data);
                          }};
   write_hugging_face_directory(real_file_system(), plan);
+  EXPECT_FALSE(fs::exists(root + "/one/modeling.py")) << "transformers does not run it";
+  replace_file(real_file_system(), root + "/source/config.json", R"({"auto_map": {}})");
   plan.directory = root + "/many/";
   plan.max_shard_bytes = 100;
   write_hugging_face_directory(real_file_system(), plan);
@@ -288,6 +291,7 @@ TEST(WeightDirectory, ReadsOneFileAndShardsAlike) {
     EXPECT_TRUE(std::ranges::equal(place.bytes(), many.tensors().at(name).bytes())) << name;
   EXPECT_TRUE(fs::exists(root + "/many/config.json"));
   EXPECT_TRUE(fs::exists(root + "/many/tokenizer.json"));
+  EXPECT_TRUE(fs::exists(root + "/many/modeling.py"));
   EXPECT_FALSE(fs::exists(root + "/many.tmp-export"));
 
   EXPECT_THAT([&] { write_hugging_face_directory(real_file_system(), plan); },
