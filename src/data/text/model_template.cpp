@@ -88,9 +88,9 @@ std::string describe_other_template(const std::string& model_directory,
   const FoundTemplate found = find_template(model_directory);
   if (found.text.find_first_not_of(" \t\r\n") == std::string::npos) return "";
   const std::string file = str("the chat_template of ", model_directory, "/", found.file);
-  // The chats of the authors' InternVL are in their code; the template is that of its text model.
-  const bool is_of_text = family == config::ModelFamily::kInternVlChat;
-  if (const KnownTemplate* known = is_of_text ? nullptr : find_known(found)) {
+  // The authors' code of InternVL has its chats; a template beside it is for other programs.
+  const bool has_own_chats = family == config::ModelFamily::kInternVlChat;
+  if (const KnownTemplate* known = has_own_chats ? nullptr : find_known(found)) {
     if (known->difference.empty()) return "";
     return str(file, " is that of ", known->name, ", and chats are written so, but ",
                known->difference);
