@@ -18,8 +18,10 @@ MOST_ACTIONS = 200
 
 
 class StruckActions:
-    """Of a run on `ranks` with this section `parallel`; `some` are actions of ranks that are struck
-    without TRIB_TEST_FULL."""
+    """Of a run on `ranks` with these sections `parallel` and `model`; `some` are actions of ranks that
+    are struck without TRIB_TEST_FULL."""
+
+    model = {}
 
     @classmethod
     def run_straight(cls):
@@ -32,7 +34,7 @@ class StruckActions:
             run={"dir": str(cls.shared / name), "steps": STEPS},
             validation={"final_samples_per_source": 1, "max_new_tokens": 1},
             checkpoint={"every": 2, "async": False}, metrics={"tensorboard": False},
-            parallel=cls.parallel | {"heartbeat_seconds": 0.1})
+            model=cls.model, parallel=cls.parallel | {"heartbeat_seconds": 0.1})
         return [[PROGRAM, "train", str(config), *arguments]] * cls.ranks
 
     def strike(self, name, rank, action):
@@ -63,14 +65,16 @@ class StruckActions:
                     struck += 1
                     rank_job.run_to_the_end(self.commands(name, "--resume", "auto"))
                     self.expect_same_bits(name)
-        print(f"killed before {struck} actions")
-        self.assertGreaterEqual(struck, 5)
+        print(f"{type(self).__name__}: killed before {struck} actions", flush=True)
+        self.assertGreaterEqual(struck, 2)
 
 
-class OfAPipeline(StruckActions, same_bits.SameBits):
+class OfAnInlineTower(StruckActions, same_bits.SameBits):
+    """The tower is a part of the first stage."""
+
     ranks = 2
     parallel = {"pp": 2, "schedule": "zb_h1"}
-    some = {0: (1, 7), 1: (0, 5, 14)}
+    some = {0: (7,), 1: (0, 14)}
 
 
 class OfASeparateTower(StruckActions, same_bits.SameBits):
@@ -80,7 +84,7 @@ class OfASeparateTower(StruckActions, same_bits.SameBits):
 
     ranks = 3
     parallel = {"pp": 2, "schedule": "zb_h1", "vision": {"placement": "separate"}}
-    some = {2: (0, 3, 6, 10), 0: (9,)}
+    some = {2: (3, 10), 0: (9,)}
 
 
 class OfAColocatedTower(StruckActions, same_bits.SameBits):
@@ -89,7 +93,7 @@ class OfAColocatedTower(StruckActions, same_bits.SameBits):
 
     ranks = 2
     parallel = {"pp": 2, "vision": {"placement": "colocated", "passes": 2}}
-    some = {0: (1, 18, 20, 22), 1: (9,)}
+    some = {0: (1, 20)}
 
 
 class OfATowerThatTakesTurns(StruckActions, same_bits.SameBits):
@@ -98,7 +102,17 @@ class OfATowerThatTakesTurns(StruckActions, same_bits.SameBits):
     ranks = 2
     parallel = {"pp": 2, "vision": {"placement": "colocated", "dp_replicate": 2, "passes": 2,
                                     "turns": True}}
-    some = {0: (5, 13), 1: (2, 6, 15)}
+    some = {0: (13,), 1: (6,)}
+
+
+class OfATowerAStepAhead(StruckActions, same_bits.SameBits):
+    """Each rank also encodes twice for the step after, and sends it the features."""
+
+    ranks = 2
+    model = {"freeze": ["vision"]}
+    parallel = {"pp": 2, "vision": {"placement": "colocated", "dp_replicate": 2, "passes": 2,
+                                    "ahead": True}}
+    some = {0: (4,), 1: (9,)}
 
 
 if __name__ == "__main__":
