@@ -60,7 +60,7 @@ class Run {
     if (edges_.empty()) return;
     for (int i = 0; i < std::ssize(program_.messages()); ++i) {
       const ReplicaTimer::MessagePlace& place = timer_.of_message(i);
-      if (place.edge < 0) continue;
+      if (place.edge < 0 || place.is_turn) continue;
       const ModulePasses& module = load_.modules[place.module];
       std::int64_t largest = 0;
       for (std::size_t replica = 0; replica < module.replicas(); ++replica)
@@ -277,7 +277,8 @@ void ReplicaTimer::place_messages() {
         channel.op == Op::kSendGradient || channel.op == Op::kSendFeatureGradients;
     const schedule::Lane giver = map.at(is_gradient ? channel.to : channel.from);
     const schedule::Action& at = program_.action(is_gradient ? message.receive : message.send);
-    const bool is_edge = channel.edge >= 0;
+    const bool is_turn = channel.op == Op::kSendTurn;
+    const bool is_edge = channel.edge >= 0 || is_turn;
     messages_[i] = {
         .module = giver.module,
         .virtual_stage = is_edge ? program_.pipeline().modules[giver.module].virtual_stages() - 1
@@ -286,7 +287,8 @@ void ReplicaTimer::place_messages() {
         .channel = message.channel,
         .before = program_.earlier(static_cast<int>(i), channel.send_buffers),
         .edge = is_edge ? edges_++ : -1,
-        .is_mean = is_gradient && map.goes_in_one_batch(channel.edge)};
+        .is_mean = is_gradient && map.goes_in_one_batch(channel.edge),
+        .is_turn = is_turn};
   }
 }
 

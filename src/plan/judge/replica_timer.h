@@ -18,10 +18,10 @@ struct ReplicaLoad {
 /// Times steps of a plan whose replicas differ only in their inputs, by the lists of one replica of
 /// each module. Dependencies are found once; then each action is timed for all replicas.
 ///
-/// Equals time_step over all replicas where the network is not shared, except for features: those
-/// of a microbatch travel as one message from all replicas of the sender to all of the receiver, by
-/// the route of the folded program. Of several colocated modules it does not follow the turns
-/// between them: the search tries one at a time.
+/// Equals time_step over all replicas where the network is not shared, except between modules.
+/// Features of a microbatch travel as one message from all replicas of the sender to all of the
+/// receiver, by the route of the folded program. Turns of colocated modules, whose replicas may lie
+/// on several ranks, are given by all replicas to all likewise, without bytes.
 ///
 /// owns:  nothing; program and network must outlive it
 /// shape: the program has one replica of each module
@@ -47,15 +47,17 @@ class ReplicaTimer {
     int microbatch = 0;
     int channel = 0;
     int before = -1;       // the message whose send buffer it reuses
-    int edge = -1;         // index among messages along edges; -1: inside a module
+    int edge = -1;         // index among messages between modules; -1: inside a module
     int slot = -1;         // of its times; messages take turns
     bool is_mean = false;  // mean of all microbatches: gradients back to a colocated module
+    bool is_turn = false;  // of two modules on the same ranks: it has no bytes
   };
   [[nodiscard]] const PassPlace& of_pass(int action) const { return passes_[action]; }
   [[nodiscard]] const MessagePlace& of_message(int message) const { return messages_[message]; }
   /// Bytes of a message of one replica.
   [[nodiscard]] static std::int64_t boundary(const MessagePlace& of, const ModulePasses& module,
                                              std::size_t replica) {
+    if (of.is_turn) return 0;
     return of.is_mean ? module.mean_boundary
                       : module.at(of.virtual_stage, of.microbatch)[replica].costs.boundary;
   }

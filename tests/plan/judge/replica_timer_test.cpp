@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "plan/judge/action_order.h"
 #include "schedule/pipeline/pipeline.h"
 #include "simulate/engine/step_times.h"
@@ -17,15 +18,17 @@ using schedule::Op;
 struct Case {
   Case(RandomStream& random, schedule::Pipeline pipeline, const schedule::Buffers& buffers)
       : program(schedule::lower_schedule(schedule::schedule_passes(pipeline), buffers), buffers) {
-    for (std::size_t i = 0; i < program.channels().size(); ++i)
-      network.routes.push_back({.latency = {random.between(0, 20)},
-                                .bytes_per_ns = static_cast<double>(random.between(0, 4)) / 2});
+    for (const simulate::Channel& channel : program.channels()) {
+      const simulate::Route drawn{.latency = {random.between(0, 20)},
+                                  .bytes_per_ns = static_cast<double>(random.between(0, 4)) / 2};
+      network.routes.push_back(channel.op == Op::kSendTurn ? simulate::Route{} : drawn);
+    }
   }
   simulate::StepProgram program;
   simulate::Network network;
 };
 
-/// One lane for a colocated module on all stages, so it takes no turns.
+/// One lane for a colocated module on all stages, so it takes no turns with the backbone.
 schedule::Pipeline with_one_replica(schedule::Pipeline pipeline) {
   for (schedule::PipelineModule& module : pipeline.modules) {
     module.replicas = 1;
@@ -81,13 +84,16 @@ TEST(ReplicaTimer, TakesAsLongAsTheSlowestReplicaAloneInTheSimulator) {
   RandomStream random(5);
   int backbones = 0;
   int colocated = 0;
+  int taking_turns = 0;
   int blocked = 0;                  // for want of buffers
   std::vector<std::int64_t> times;  // room with what the run before has left
   for (int i = 0; i < 1500; ++i) {
     const bool is_colocated = random.below(4) == 0;
     schedule::Pipeline drawn = is_colocated ? schedule::draw_pipeline(random, 5, 9)
                                             : schedule::draw_pipeline(random, 6, 20);
-    if (is_colocated) schedule::add_beside(random, "beside", drawn);
+    const auto beside = is_colocated ? random.between(1, 3) : 0;
+    for (int each = 0; each < beside; ++each)
+      schedule::add_beside(random, str("beside", each), drawn);
     const schedule::Pipeline pipeline = with_one_replica(std::move(drawn));
     // Features are one message of all replicas.
     const bool has_edges = !pipeline.edges.empty();
@@ -113,9 +119,11 @@ TEST(ReplicaTimer, TakesAsLongAsTheSlowestReplicaAloneInTheSimulator) {
     ASSERT_EQ(timer.run(load, times).count, slowest) << "pipeline " << i;
     if (!has_edges && replicas > 1) ++backbones;
     if (is_colocated) ++colocated;
+    if (beside > 1) ++taking_turns;
   }
   EXPECT_GT(backbones, 300);
   EXPECT_GT(colocated, 200);
+  EXPECT_GT(taking_turns, 100);
   EXPECT_GT(blocked, 0);
 }
 
