@@ -271,8 +271,9 @@ class Simulate(SimulateCase):
         self.refused("modules.vision.placement", self.changed_plan(sliced))
         def put_off(plan):
             self.colocate(plan)
+            plan["modules"]["vision"].update(mesh={"dp_replicate": 4}, passes=2, turns=True)
             plan["modules"]["backbone"].update(schedule="zb_h1")
-        self.refused("puts weight gradients off beside a colocated module; where: backbone",
+        self.refused("puts weight gradients off beside a module that takes turns; where: backbone",
                      self.changed_plan(put_off))
         def wrong_layers(plan):
             plan["modules"]["backbone"]["stages"] = [["embed", "0-1"], ["2-3", "head"]]

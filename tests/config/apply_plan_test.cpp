@@ -249,16 +249,20 @@ std::string refusal_of_colocated(const std::string& patch) {
   return {};
 }
 
-TEST(ApplyPlan, TakesAColocatedTowerBesideWholeBackwards) {
+TEST(ApplyPlan, TakesTurnsOfATowerThatTrainsBesideWholeBackwards) {
   EXPECT_EQ(refusal_of_colocated("{}"), "");
   EXPECT_EQ(refusal_of_colocated(R"({"modules": {"vision": {"passes": 3}}})"), "");
   EXPECT_EQ(refusal_of_colocated(R"({"modules": {"vision": {"train": "frozen"},
                                                  "backbone": {"schedule": "zb_h1"}}})"),
             "");
-  EXPECT_THAT(refusal_of_colocated(R"({"modules": {"backbone": {"schedule": "zb_h1"}}})"),
+  EXPECT_EQ(refusal_of_colocated(R"({"modules": {"backbone": {"schedule": "zb_h1"}}})"), "");
+  EXPECT_THAT(refusal_of_colocated(R"({"modules": {"vision": {"passes": 2, "turns": true,
+                                                              "mesh": {"dp_replicate": 4, "dp_shard": 1}},
+                                                   "backbone": {"schedule": "zb_h1"}}})"),
               HasSubstr("modules.backbone.schedule; found: zb_h1; expected: gpipe, 1f1b or "
-                        "interleaved beside a colocated vision that trains; fix: set "
-                        "the backbone's schedule to 1f1b, or freeze vision"));
+                        "interleaved beside a vision that trains and takes turns; fix: set the "
+                        "backbone's schedule to 1f1b, modules.vision.turns to false, or freeze "
+                        "vision"));
   EXPECT_THAT(
       refusal_of_colocated(R"({"modules": {"vision": {"schedule": "zb_h1"}}})"),
       HasSubstr("modules.vision.schedule; found: zb_h1; expected: 1f1b: its passes have whole "

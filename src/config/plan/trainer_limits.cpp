@@ -113,19 +113,22 @@ class Limits {
     require(module.mesh.ep == 1, module.name, "mesh.ep", str(module.mesh.ep), "1");
   }
 
-  /// A colocated module runs whole passes before and after those of the backbone.
+  /// A colocated module has whole passes. Turns among those of the backbone have whole ones there
+  /// too.
   void check_colocated() {
     for (const ModulePlan& module : plan_.modules) {
       if (module.placement != Placement::kColocated) continue;
       require(!splits_backward(module.schedule), module.name, "schedule",
               plan_name_of(module.schedule), "1f1b: its passes have whole backwards",
               "set its schedule to 1f1b");
-      require(module.train == TrainMode::kFrozen || !splits_backward(backbone_.schedule),
-              std::string(kBackboneModule), "schedule", plan_name_of(backbone_.schedule),
-              str("gpipe, 1f1b or interleaved beside a colocated ", module.name, " that trains"),
-              str("set the backbone's schedule to ",
-                  virtual_stages_of(backbone_.schedule) == 2 ? "interleaved" : "1f1b",
-                  ", or freeze ", module.name));
+      require(
+          !module.turns || module.train == TrainMode::kFrozen ||
+              !splits_backward(backbone_.schedule),
+          std::string(kBackboneModule), "schedule", plan_name_of(backbone_.schedule),
+          str("gpipe, 1f1b or interleaved beside a ", module.name, " that trains and takes turns"),
+          str("set the backbone's schedule to ",
+              virtual_stages_of(backbone_.schedule) == 2 ? "interleaved" : "1f1b", ", modules.",
+              module.name, ".turns to false, or freeze ", module.name));
     }
   }
 

@@ -101,7 +101,9 @@ void PipelineMap::check_colocated() {
 
 bool PipelineMap::alternate(int one, int other) const {
   const auto takes = [&](int module) {
-    return module == flow_.back() || pipeline_.modules[module].takes_turns;
+    return module == flow_.back() || pipeline_.modules[module].takes_turns ||
+           (has_backward(module, 0) &&
+            config::splits_backward(pipeline_.modules[flow_.back()].order));
   };
   const bool with_backbone = one == flow_.back() || other == flow_.back();
   return one != other && (!with_backbone || (takes(one) && takes(other)));

@@ -102,12 +102,18 @@ class PipelineMap {
   [[nodiscard]] std::ptrdiff_t turn_of(int lane) const {
     return std::ranges::find(sharers_, at(lane).module) - sharers_.begin();
   }
+  /// Whether any of them takes turns with the backbone.
+  [[nodiscard]] bool backbone_alternates() const {
+    return std::ranges::any_of(sharers_,
+                               [this](int module) { return alternate(module, flow_.back()); });
+  }
   /// Whether it is a lane of a colocated module.
   [[nodiscard]] bool is_colocated(int lane) const {
     return !sharers_.empty() && pipeline_.modules[at(lane).module].is_colocated();
   }
   /// Whether lanes of two modules on the same ranks take turns, by TS and TR in their lists:
-  /// colocated modules with each other, and with the backbone where they say so.
+  /// colocated modules with each other, and with the backbone where they say so, or where its order
+  /// leaves weight gradients behind which they go back.
   [[nodiscard]] bool alternate(int one, int other) const;
   /// Whether it is a lane of a module that encodes for the step after.
   [[nodiscard]] bool is_ahead(int lane) const { return pipeline_.modules[at(lane).module].ahead; }
@@ -177,12 +183,12 @@ struct Schedule {
 /// Lists the passes of every lane. The backbone follows its order. A module in front of it is ahead
 /// as far as the backbone needs (1f1b, or zb_h1 with the backward split), and only runs forwards if
 /// nothing in it needs gradients. A colocated module runs all forwards before the backbone's first
-/// pass and all backwards after its last, or takes turns with it; several take turns with each
-/// other too (take_turns). A module ahead has the passes of the step after in its lists. Passes
-/// that frozen layers do not need are left out.
+/// pass and all backwards after its last, weight gradients included, or takes turns with it;
+/// several take turns with each other too (take_turns). A module ahead has the passes of the step
+/// after in its lists. Passes that frozen layers do not need are left out.
 ///
 /// errors: Fault::kInput when an order cannot be made for its module, or postpones weight gradients
-///         into the backward of a colocated module
+///         beside a colocated module that trains and takes turns
 /// source: docs/theory/parallelism.md, "Orders of passes"
 [[nodiscard]] Schedule schedule_passes(const Pipeline& pipeline);
 

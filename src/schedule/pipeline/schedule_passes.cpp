@@ -136,16 +136,16 @@ class ModuleSchedule {
     return list_branch(module_, fed);
   }
 
-  /// Refuses postponed weight gradients: those left after the last input gradient would run at the
-  /// same time as this module's own backward.
+  /// Refuses postponed weight gradients among turns, whose places are those of whole backwards.
   [[nodiscard]] StageLists colocated() const {
     const PipelineModule& fed = map_.pipeline().modules[map_.flow().back()];
     TRIB_REQUIRE(
-        !map_.has_backward(index_, 0) || !traits_of(fed.order).splits_backward,
-        .what = "schedule: order puts weight gradients off beside a colocated module",
+        !module_.takes_turns || !map_.has_backward(index_, 0) ||
+            !traits_of(fed.order).splits_backward,
+        .what = "schedule: order puts weight gradients off beside a module that takes turns",
         .where = fed.name, .found = std::string(traits_of(fed.order).name),
         .expected = "an order with whole backwards, as 1f1b, or a frozen module",
-        .fix = str("give ", fed.name, " another schedule, or ", module_.name, " ranks of its own"));
+        .fix = str("give ", fed.name, " another schedule, or ", module_.name, " no turns"));
     return list_colocated(map_.microbatches_of(index_));
   }
 

@@ -302,11 +302,6 @@ void place_among_backbone(const PipelineMap& map, const Schedule& schedule, Turn
       }
     }
   }
-  const PipelineModule& module = map.pipeline().modules[map.flow().back()];
-  for (int replica = 0; replica < module.replicas; ++replica)
-    for (int stage = 0; stage < module.stages; ++stage)
-      turns.add_backbone(
-          map.lane_of({.module = map.flow().back(), .replica = replica, .stage = stage}));
 }
 
 }  // namespace
@@ -314,9 +309,13 @@ void place_among_backbone(const PipelineMap& map, const Schedule& schedule, Turn
 void take_turns(const PipelineMap& map, Schedule& schedule) {
   const std::vector<PipelineModule>& modules = map.pipeline().modules;
   const bool is_among = std::ranges::any_of(modules, &PipelineModule::takes_turns);
-  if (map.sharers().size() <= 2 && !is_among) return;
+  const bool has_backbone = map.backbone_alternates();
+  if (map.sharers().size() <= 2 && !has_backbone) return;
   Turns turns(map, schedule);
   if (is_among) place_among_backbone(map, schedule, turns);
+  if (has_backbone)
+    for (int lane = 0; lane < map.lanes(); ++lane)
+      if (map.at(lane).module == map.flow().back()) turns.add_backbone(lane);
   for (const int index : map.sharers()) {
     const PipelineModule& module = modules[index];
     if (!module.is_colocated() || module.takes_turns) continue;

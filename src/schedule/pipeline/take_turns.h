@@ -8,12 +8,12 @@ namespace tributary::schedule {
 /// with each other, and with the backbone where they say so (PipelineMap::alternate). The modules
 /// begin in the order of PipelineMap::sharers.
 ///
-/// A module that takes no turns with the backbone runs all forwards before the other lanes, and all
-/// backwards after them. The lists of the others are made anew: each pass goes where the ranks of
-/// the stage would wait longest for the pipeline, by nominal times, between the earliest moment at
-/// which a backward has its gradients and the latest at which the backbone's first stage needs the
-/// features. Where nothing waits, a pass is one group of microbatches ahead of those that need it,
-/// or behind those that gave its gradients, so that other work hides its messages.
+/// A module that is not to take turns with the backbone runs all forwards before the other lanes,
+/// and all backwards after them. The lists of the others are made anew: each pass goes where the
+/// ranks of the stage would wait longest for the pipeline, by nominal times, between the earliest
+/// moment at which a backward has its gradients and the latest at which the backbone's first stage
+/// needs the features. Where nothing waits, a pass is one group of microbatches ahead of those that
+/// need it, or behind those that gave its gradients, so that other work hides its messages.
 ///
 /// Passes of a module ahead go where the ranks of a stage would wait longest in the whole step, and
 /// those for which no gap is left behind all of the backbone.

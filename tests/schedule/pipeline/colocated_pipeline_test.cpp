@@ -99,7 +99,7 @@ TEST(ColocatedPipeline, KnowsTheLanesOfEachRank) {
   }
 }
 
-TEST(ColocatedPipeline, IsRefusedWhereNothingKeepsItsRanksApart) {
+TEST(ColocatedPipeline, RefusesTurnsAmongWeightGradientsThatArePutOff) {
   for (const PipelineOrder order :
        {PipelineOrder::kZbH1, PipelineOrder::kZbV, PipelineOrder::kVHalf, PipelineOrder::kVMin}) {
     config::Plan plan = make_colocated_plan();
@@ -110,13 +110,18 @@ TEST(ColocatedPipeline, IsRefusedWhereNothingKeepsItsRanksApart) {
                          {.first = 7, .layers = 7},
                          {.first = 14, .layers = 7},
                          {.first = 21, .layers = 7, .head = true}};
+    EXPECT_NO_THROW(require_valid(lower_schedule(schedule_passes(pipeline_of(plan)), {}), {}));
+    plan.modules[1].turns = true;
     EXPECT_THAT([&] { (void)schedule_passes(pipeline_of(plan)); },
                 testing::ThrowsMessage<Error>(
-                    HasSubstr("order puts weight gradients off beside a colocated module")))
+                    HasSubstr("order puts weight gradients off beside a module that takes turns")))
         << traits_of(order).name;
     plan.modules[1].train = config::TrainMode::kFrozen;
     EXPECT_NO_THROW(require_valid(lower_schedule(schedule_passes(pipeline_of(plan)), {}), {}));
   }
+}
+
+TEST(ColocatedPipeline, RefusesOtherThanOneStageInFrontOfTheBackbone) {
   const auto refusal_of = [](Pipeline pipeline) {
     try {
       const PipelineMap map(pipeline);
@@ -171,6 +176,16 @@ TEST(ColocatedPipeline, TakesTurnsWhereThePipelineWaits) {
   EXPECT_EQ(lists_of(schedule, 2, 2),
             "TR0.0 F0.0 F0.1 TS0.0 TR0.1 BW0.0 F0.2 BW0.1 F0.3 BW0.2 TS0.1 TR0.2 BW0.3 TS0.2\n"
             "TR0.0 F0.0 BW0.0 F0.1 BW0.1 F0.2 BW0.2 F0.3 BW0.3 TS0.0\n");
+}
+
+TEST(ColocatedPipeline, GoesBackBehindWeightGradientsThatWerePutOff) {
+  Pipeline pipeline = make_turns(2, 2, 1, false);
+  pipeline.modules[1].order = PipelineOrder::kZbH1;
+  EXPECT_EQ(lists_of(schedule_passes(pipeline), 0, 4),
+            "F0.0 F0.1 TS0.0 TR0.0 BW0.0 BW0.1\n"
+            "F0.0 F0.1 TS0.0 TR0.0 BW0.0 BW0.1\n"
+            "TR0.0 F0.0 F0.1 B0.0 W0.0 B0.1 W0.1 TS0.0\n"
+            "TR0.0 F0.0 B0.0 F0.1 B0.1 W0.0 W0.1 TS0.0\n");
 }
 
 TEST(ColocatedPipeline, EncodersRunOneAfterTheOther) {

@@ -96,8 +96,8 @@ inline Pipeline draw_pipeline(RandomStream& random, int most_stages = 6, int mos
   return pipeline;
 }
 
-/// Adds an encoder on the ranks of the backbone, whose order has whole backwards where that trains.
-/// Every other one takes turns with the backbone.
+/// Adds an encoder on the ranks of the backbone. Every other one takes turns with the backbone,
+/// whose order has whole backwards where such a one trains.
 inline void add_beside(RandomStream& random, const std::string& name, Pipeline& pipeline) {
   const int last = static_cast<int>(std::ssize(pipeline.modules));
   const int backbone =
@@ -112,7 +112,8 @@ inline void add_beside(RandomStream& random, const std::string& name, Pipeline& 
   }
   draw_times(random, encoder);
   draw_frozen(random, encoder);
-  if (traits_of(pipeline.modules[backbone].order).splits_backward) encoder.trains = {false};
+  const bool splits = traits_of(pipeline.modules[backbone].order).splits_backward;
+  if (splits && encoder.takes_turns) encoder.trains = {false};
   encoder.ahead =
       encoder.takes_turns && encoder.trains == std::vector<bool>{false} && random.below(2) == 0;
   // Before or behind the others in the order of lanes.
