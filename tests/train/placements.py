@@ -1,9 +1,11 @@
 """Trains with a mesh for each module, as users start it, and compares with one process.
 
-usage: placements.py TRIBUTARY [unittest arguments]
+usage: placements.py TRIBUTARY [unittest arguments]; TRIB_TEST_FULL=1: all cells, else a part that has
+every placement, order and kind of run
 """
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -15,6 +17,7 @@ import families
 import tiny_run
 
 SEPARATE, COLOCATED = "separate", "colocated"
+IS_FULL = os.environ.get("TRIB_TEST_FULL") == "1"
 
 
 def placed(placement, vision=None, **backbone):
@@ -88,9 +91,9 @@ class Placements(beside_one_process.BesideOneProcess):
         self.expect_parameters(run, one)
         self.assertEqual(self.decoded(run), self.decoded(one), "each picture is decoded once")
 
-    def expect_all_like_one(self, *cells):
-        """Of each: name, ranks, section `parallel`, kind of run."""
-        for name, ranks, parallel, *kind in cells:
+    def expect_all_like_one(self, *cells, full=()):
+        """Of each: name, ranks, section `parallel`, kind of run; `full` are more with TRIB_TEST_FULL."""
+        for name, ranks, parallel, *kind in (*cells, *full) if IS_FULL else cells:
             (kind,) = kind or ["plain"]
             with self.subTest(name, kind=kind):
                 name = f"{self.id().rpartition('.')[2]}-{name}-{kind}"
@@ -99,50 +102,52 @@ class Placements(beside_one_process.BesideOneProcess):
 
     def test_a_separate_tower_trains_like_one_process(self):
         self.expect_all_like_one(
-            ("fewer", 3, placed(SEPARATE, dp_shard=2)),
-            ("equal", 4, placed(SEPARATE, {"dp_replicate": 2}, dp_shard=2)),
             ("more", 5, placed(SEPARATE, {"dp_shard": 3}, dp_shard=2)),
-            ("tp-of-backbone", 3, placed(SEPARATE, tp=2)),
-            ("tp-of-tower", 4, placed(SEPARATE, {"tp": 2}, dp_shard=2)),
             ("cp", 3, placed(SEPARATE, cp=2)),
-            ("tower-first", 4, placed(SEPARATE, {"ranks": "0-1"}, dp_shard=2)),
-            ("tower-between", 4, placed(SEPARATE, {"ranks": "1,2", "tp": 2}, dp_shard=2)))
+            ("tower-between", 4, placed(SEPARATE, {"ranks": "1,2", "tp": 2}, dp_shard=2)), full=(
+                ("fewer", 3, placed(SEPARATE, dp_shard=2)),
+                ("equal", 4, placed(SEPARATE, {"dp_replicate": 2}, dp_shard=2)),
+                ("tp-of-backbone", 3, placed(SEPARATE, tp=2)),
+                ("tp-of-tower", 4, placed(SEPARATE, {"tp": 2}, dp_shard=2)),
+                ("tower-first", 4, placed(SEPARATE, {"ranks": "0-1"}, dp_shard=2))))
 
     def test_a_separate_tower_beside_a_pipeline_trains_like_one_process(self):
         self.expect_all_like_one(
-            ("1f1b", 3, placed(SEPARATE, pp=2)),
             ("interleaved", 4, placed(SEPARATE, {"dp_shard": 2}, pp=2, schedule="interleaved"),
              "deep"),
-            ("zb_v", 4, placed(SEPARATE, {"tp": 2}, pp=2, schedule="zb_v"), "deep"),
             ("two-pipelines", 4, placed(SEPARATE, {"pp": 2, "ranks": "0,3"}, pp=2,
-                                        schedule="zb_h1")),
-            ("vision-stages", 3, {"pp": 3, "vision_stages": 1}))
+                                        schedule="zb_h1")), full=(
+                ("1f1b", 3, placed(SEPARATE, pp=2)),
+                ("zb_v", 4, placed(SEPARATE, {"tp": 2}, pp=2, schedule="zb_v"), "deep"),
+                ("vision-stages", 3, {"pp": 3, "vision_stages": 1})))
 
     def test_a_colocated_tower_trains_like_one_process(self):
         self.expect_all_like_one(
-            ("alone", 1, placed(COLOCATED, {"passes": 2}), "deep"),
             ("tp-dp", 2, placed(COLOCATED, {"dp_shard": 2}, tp=2)),
-            ("cp-dp", 2, placed(COLOCATED, {"dp_replicate": 2}, cp=2)),
             ("passes", 4, placed(COLOCATED, {"passes": 2}, tp=2, pp=2)),
-            ("interleaved", 2, placed(COLOCATED, {"passes": 2}, pp=2, schedule="interleaved"),
-             "deep"))
+            ("zb_v", 2, placed(COLOCATED, {"passes": 2}, pp=2, schedule="zb_v"), "deep"), full=(
+                ("alone", 1, placed(COLOCATED, {"passes": 2}), "deep"),
+                ("cp-dp", 2, placed(COLOCATED, {"dp_replicate": 2}, cp=2)),
+                ("zb_h1", 2, placed(COLOCATED, pp=2, schedule="zb_h1")),
+                ("interleaved", 2, placed(COLOCATED, {"passes": 2}, pp=2, schedule="interleaved"),
+                 "deep")))
 
     def test_a_tower_that_takes_turns_trains_like_one_process(self):
         turns = lambda passes, **keys: {"passes": passes, "turns": True} | keys
         self.expect_all_like_one(
-            ("one-stage", 2, placed(COLOCATED, turns(3, dp_shard=2), tp=2), "deep"),
             ("1f1b", 2, placed(COLOCATED, turns(2, dp_replicate=2), pp=2)),
-            ("1f1b", 4, placed(COLOCATED, turns(3, dp_replicate=2, dp_shard=2), pp=2, dp_shard=2),
-             "deep"),
             ("interleaved", 4, placed(COLOCATED, turns(4, dp_replicate=2, tp=2), pp=2, tp=2,
-                                      schedule="interleaved"), "deep"))
+                                      schedule="interleaved"), "deep"), full=(
+                ("one-stage", 2, placed(COLOCATED, turns(3, dp_shard=2), tp=2), "deep"),
+                ("sharded", 4, placed(COLOCATED, turns(3, dp_replicate=2, dp_shard=2), pp=2,
+                                      dp_shard=2), "deep")))
 
     def test_a_tower_beside_the_first_stage_trains_like_one_process(self):
         first = {"stages": "first", "dp_shard": 2}
         self.expect_all_like_one(
-            ("passes", 4, placed(COLOCATED, first | {"passes": 2}, tp=2, pp=2)),
             ("turns", 4, placed(COLOCATED, first | {"passes": 4, "turns": True}, tp=2, pp=2),
-             "deep"))
+             "deep"), full=(
+                ("passes", 4, placed(COLOCATED, first | {"passes": 2}, tp=2, pp=2)),))
 
     def test_features_on_the_host_have_the_same_bits(self):
         for name, ranks, tower, keys in (
@@ -160,10 +165,10 @@ class Placements(beside_one_process.BesideOneProcess):
         for kind in ("frozen", "projector"):
             self.expect_all_like_one(
                 ("separate", 3, placed(SEPARATE, {"dp_shard": 2}), kind),
-                ("colocated", 2, placed(COLOCATED, tp=2), kind),
-                ("zb_h1", 2, placed(COLOCATED, pp=2, schedule="zb_h1"), kind),
-                ("turns", 2, placed(COLOCATED, {"dp_replicate": 2, "passes": 2, "turns": True},
-                                    pp=2), kind))
+                ("zb_h1", 2, placed(COLOCATED, pp=2, schedule="zb_h1"), kind), full=(
+                    ("colocated", 2, placed(COLOCATED, tp=2), kind),
+                    ("turns", 2, placed(COLOCATED, {"dp_replicate": 2, "passes": 2, "turns": True},
+                                        pp=2), kind)))
 
     def test_features_encoded_a_step_ahead_have_the_same_bits(self):
         frozen = self.values("frozen")
@@ -204,9 +209,9 @@ class Placements(beside_one_process.BesideOneProcess):
         self.assertIn(0, decoded)
         self.assertLess(0, max(decoded))
         self.expect_all_like_one(
-            ("separate", 3, placed(SEPARATE, dp_shard=2), "sparse"),
             ("separate-pp", 4, placed(SEPARATE, {"dp_shard": 2}, pp=2), "sparse"),
-            ("colocated", 2, placed(COLOCATED, {"passes": 2}, tp=2), "sparse"))
+            ("colocated", 2, placed(COLOCATED, {"passes": 2}, tp=2), "sparse"), full=(
+                ("separate", 3, placed(SEPARATE, dp_shard=2), "sparse"),))
 
     def test_clips_train_like_one_process(self):
         self.expect_all_like_one(
@@ -218,15 +223,18 @@ class Placements(beside_one_process.BesideOneProcess):
         beside = {"placement": COLOCATED}
         self.expect_all_like_one(
             ("both", 5, {"tp": 2, "vision": separate | {"dp_shard": 2}, "audio": separate}, "omni"),
-            ("one-colocated", 3, placed(COLOCATED, {"dp_shard": 2}, tp=2, audio=separate), "omni"),
-            ("one-inline", 3, {"pp": 2, "audio": separate}, "omni"),
             ("both-colocated", 4, placed(COLOCATED, {"dp_shard": 4, "passes": 2}, pp=2, tp=2,
-                                         audio=beside | {"dp_shard": 2, "tp": 2}), "omni"))
+                                         audio=beside | {"dp_shard": 2, "tp": 2}), "omni"), full=(
+                ("one-colocated", 3, placed(COLOCATED, {"dp_shard": 2}, tp=2, audio=separate),
+                 "omni"),
+                ("one-inline", 3, {"pp": 2, "audio": separate}, "omni")))
         self.expect_same_after_a_kill("straight-both-colocated", 2, placed(
             COLOCATED, {"dp_replicate": 2, "passes": 2, "turns": True}, pp=2,
             audio=beside | {"tp": 2, "passes": 2}), **self.values("omni"))
-        self.expect_same_after_a_kill("straight-towers", 3, {"vision": separate, "audio": separate},
-                                      **self.values("omni"))
+        if IS_FULL:
+            self.expect_same_after_a_kill("straight-towers", 3,
+                                          {"vision": separate, "audio": separate},
+                                          **self.values("omni"))
 
     def print_plan(self, name, *words):
         """What `config` prints of a run without starting it."""
@@ -252,11 +260,12 @@ class Placements(beside_one_process.BesideOneProcess):
                                  json.loads((run / "plan.json").read_text())["modules"])
 
     def test_a_killed_run_is_restarted_to_the_same_bits(self):
-        for name, ranks, parallel in (
-                ("separate", 5, placed(SEPARATE, {"dp_shard": 3}, dp_shard=2)),
-                ("colocated", 2, placed(COLOCATED, {"dp_shard": 2, "passes": 2}, tp=2)),
-                ("turns", 2, placed(COLOCATED, {"dp_replicate": 2, "passes": 2, "turns": True},
-                                    pp=2))):
+        # struck_actions.py kills ranks of the other placements too.
+        cells = (("separate", 5, placed(SEPARATE, {"dp_shard": 3}, dp_shard=2)),
+                 ("colocated", 2, placed(COLOCATED, {"dp_shard": 2, "passes": 2}, tp=2)),
+                 ("turns", 2, placed(COLOCATED, {"dp_replicate": 2, "passes": 2, "turns": True},
+                                     pp=2)))
+        for name, ranks, parallel in cells if IS_FULL else cells[:1]:
             with self.subTest(name):
                 self.expect_same_after_a_kill(f"straight-{name}", ranks, parallel)
 
@@ -266,10 +275,9 @@ class Placements(beside_one_process.BesideOneProcess):
         begin, end = (["run.steps=6"], ["run.steps=12", "--resume", "auto"])
         self.train_alone("stops", *begin)
         stops = self.train_alone("stops", *end)
-        for name, (ranks, first), (more, then) in (
-                ("to-inline", (3, separate), (1, {})), ("from-inline", (1, {}), (3, separate)),
-                ("to-colocated", (3, separate), (2, colocated)),
-                ("from-colocated", (2, colocated), (1, {}))):
+        cells = (("from-inline", (1, {}), (3, separate)), ("to-colocated", (3, separate), (2, colocated)),
+                 ("from-colocated", (2, colocated), (1, {})), ("to-inline", (3, separate), (1, {})))
+        for name, (ranks, first), (more, then) in cells if IS_FULL else cells[:3]:
             with self.subTest(name):
                 self.launch_well(name, ranks, *begin, parallel=first)
                 run = self.launch_well(name, more, *end, parallel=then)
@@ -280,24 +288,32 @@ class Placements(beside_one_process.BesideOneProcess):
         # Measuring begins after 20 steps. The arrangement may change, the losses may not.
         begin = ["schedule.decay=constant", "checkpoint.every=100", "run.steps=23"]
         end = [*begin[:2], "run.steps=26", "--resume", "auto"]
-        one = tiny_run.read_lines(self.train_alone("many-steps", *begin[:2], "run.steps=26") /
-                                  "metrics.jsonl")
-        for name, ranks, parallel in (
-                ("separate", 3, placed(SEPARATE, {"dp_shard": 2})),
-                ("colocated", 2, placed(COLOCATED, {"dp_shard": 2, "passes": 2}, tp=2))):
+        turns = {"dp_replicate": 2, "passes": 2, "turns": True}
+        cells = (("separate", 3, placed(SEPARATE, {"dp_shard": 2}), "plain"),
+                 ("colocated", 2, placed(COLOCATED, {"dp_shard": 2, "passes": 2}, tp=2), "plain"),
+                 ("both-in-turns", 2, placed(COLOCATED, turns, pp=2,
+                                             audio={"placement": COLOCATED} | turns), "omni"))
+        lines_of = {}
+        for name, ranks, parallel, kind in cells if IS_FULL else cells[:2]:
             with self.subTest(name):
+                if kind not in lines_of:
+                    one = self.train_alone(f"many-steps-{kind}", *begin[:2], "run.steps=26",
+                                           **self.values(kind))
+                    lines_of[kind] = tiny_run.read_lines(one / "metrics.jsonl")
                 name = f"corrected-{name}"
-                self.launch_well(name, ranks, "batch.correct_costs=true", *begin, parallel=parallel)
-                run = self.launch_well(name, ranks, "batch.correct_costs=true", *end, parallel=parallel)
+                for words in (begin, end):
+                    run = self.launch_well(name, ranks, "batch.correct_costs=true", *words,
+                                           parallel=parallel, **self.values(kind))
                 lines = tiny_run.read_lines(run / "metrics.jsonl")
-                for line, wanted in zip(lines, one, strict=True):
+                for line, wanted in zip(lines, lines_of[kind], strict=True):
                     self.assertAlmostEqual(line["loss"], wanted["loss"], delta=1e-3 * wanted["loss"])
                 texts = [path.read_text() for path in (run / "checkpoints/step-26").rglob("*.json")]
                 state = next(text for text in texts if "encoder_scales" in text).replace("\\", "")
                 found = json.JSONDecoder().raw_decode(state, state.index('{"benefit"'))[0]
-                (tower, scale), = found["encoder_scales"]
-                self.assertGreater(scale, 0)
-                self.assertIn(tower, [key[0] for key, _, _ in found["ratios"]])
+                self.assertEqual(len(found["encoder_scales"]), 2 if kind == "omni" else 1)
+                for tower, scale in found["encoder_scales"]:
+                    self.assertGreater(scale, 0)
+                    self.assertIn(tower, [key[0] for key, _, _ in found["ratios"]])
 
     def expect_refused(self, ranks, words, *arguments):
         """A launch that starts no rank and makes no directory, and says why, once."""
@@ -327,8 +343,9 @@ class Placements(beside_one_process.BesideOneProcess):
                  [separate, *vision(dp_shard=2)]),
                 (4, ["rank is not one of the run", "ranks 0 to 3"],
                  [separate, *vision(ranks="3-5")]),
-                (2, ["found: zb_h1", "set the backbone's schedule to 1f1b, or freeze vision"],
-                 [colocated, "parallel.pp=2", "parallel.schedule=zb_h1"]),
+                (2, ["found: zb_h1", "set the backbone's schedule to 1f1b, modules.vision.turns to false"],
+                 [colocated, "parallel.pp=2", "parallel.schedule=zb_h1",
+                  *vision(dp_replicate=2, passes=2, turns="true")]),
                 (2, ["colocated module is cut into stages"], [colocated, *vision(pp=2)]),
                 (2, ["colocated module lists ranks"], [colocated, *vision(ranks="0-1")]),
                 (2, ["ranks that meet in a pass lie on several stages", "dp_replicate"],

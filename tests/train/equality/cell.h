@@ -35,8 +35,9 @@ struct Cell {
   config::AdapterSection adapter = {};
   config::OptimizerKind optimizer = config::OptimizerKind::kAdamW;
   std::vector<config::ModuleRecompute> recompute = {};
-  std::int64_t samples = 6;  // of a global batch
-  bool releases = true;      // gathered parameters between forward and backward
+  std::int64_t samples = 6;     // of a global batch
+  bool has_text_steps = false;  // every third batch has no media
+  bool releases = true;         // gathered parameters between forward and backward
   std::int64_t prefetch = 1;
   bool ulysses_async = false;
   std::vector<std::string> offload = {};  // modules; parameters and moments too

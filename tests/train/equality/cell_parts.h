@@ -46,13 +46,14 @@ inline Cell with_turns(Cell cell, const config::MeshShape& tower, std::int64_t p
   return cell;
 }
 
-// The cells of one model family beside another; without `all` fewer steps and fewer of them.
+// The cells of one model family beside another.
 
 /// Adds the other towers that see: every axis, a tower on a stage of its own, one with ranks of its
 /// own and a colocated one. Levels of features cross every cut of Qwen3-VL.
-void add_towers(bool all, std::vector<Cell>& cells);
+void add_towers(std::vector<Cell>& cells);
 /// Adds Qwen2-Audio: every axis, frozen and recomputed, and its tower with ranks of its own, on
-/// two stages and colocated; and Qwen2.5-Omni with its two towers inline and apart.
+/// two stages and colocated; and Qwen2.5-Omni with its two towers inline and apart, with `all` also
+/// with both frozen, and with the projectors alone.
 void add_sound(bool all, std::vector<Cell>& cells);
 /// Adds the models of text that no other cell has.
 void add_texts(std::vector<Cell>& cells);

@@ -44,7 +44,6 @@ std::vector<Cell> under_all_conditions(const Cell& cell) {
 /// Adds every schedule on 2 and 4 stages under all conditions, on stages that are cut further, and
 /// with the tower on a stage of its own; without `all` a part that covers each of these once.
 void add_pipelines(bool all, std::vector<Cell>& cells) {
-  const std::size_t before = cells.size();
   std::size_t number = 0;
   const auto add = [&](const std::vector<Cell>& some) {
     if (all)
@@ -83,12 +82,10 @@ void add_pipelines(bool all, std::vector<Cell>& cells) {
     }
     add(apart);
   }
-  if (all) return;
-  for (std::size_t i = before; i < cells.size(); ++i) cells[i].steps = 6;
 }
 
 /// Adds adapters under every axis, order and placement.
-void add_adapters(bool all, std::vector<Cell>& cells) {
+void add_adapters(std::vector<Cell>& cells) {
   const config::AdapterSection& lora = kLora;
   const config::AdapterSection dora{.kind = config::AdapterKind::kDora, .rank = 2, .rslora = true};
   const config::AdapterSection some{.kind = config::AdapterKind::kDora,
@@ -116,10 +113,7 @@ void add_adapters(bool all, std::vector<Cell>& cells) {
   own.back().adapter = lora;
   own.push_back(with_tower({.shape = {.dp_shard = 2}}, {.tp = 2}));
   own.back().adapter = dora;
-  for (Cell& cell : own) {
-    cell.steps = all ? cell.steps : 4;
-    cells.push_back(std::move(cell));
-  }
+  for (Cell& cell : own) cells.push_back(std::move(cell));
 }
 
 /// Adds attention that runs again where it has collectives inside, and where weight gradients wait.
@@ -129,7 +123,6 @@ void add_attention_again(std::vector<Cell>& cells) {
                     Cell{.shape = {.ulysses = 2}, .sees = false, .ulysses_async = true},
                     Cell{.shape = {.cp = 2, .tp = 2}}, pipeline({.pp = 2}, Order::kZbV)}) {
     cell.recompute = {{"vision", kAttention}, {"backbone", kAttention}};
-    cell.steps = 4;
     cells.push_back(std::move(cell));
   }
 }
@@ -141,7 +134,6 @@ void add_muon(std::vector<Cell>& cells) {
         Cell{.shape = {.tp = 4}, .sees = false}, Cell{.shape = {.dp_shard = 2, .tp = 2}},
         pipeline({.pp = 2, .dp_replicate = 2}, Order::kZbH1)}) {
     cell.optimizer = config::OptimizerKind::kMuon;
-    cell.steps = 4;
     cells.push_back(std::move(cell));
   }
 }
@@ -167,10 +159,13 @@ std::vector<Cell> list_placements() {
           with_tower({.shape = {.dp_shard = 5}, .samples = 11}, {.dp_replicate = 3}),
           with_tower(pipeline({.pp = 2, .dp_shard = 2, .tp = 2}, Order::k1f1b),
                      {.dp_replicate = 2, .dp_shard = 4}, 2),
+          with_tower(pipeline({.pp = 2}, Order::kZbH1), {.dp_shard = 2}, 2),
+          with_tower(pipeline({.pp = 2, .tp = 2}, Order::kZbV), {.dp_shard = 4}, 2),
           with_turns(pipeline({.pp = 2}, Order::k1f1b), {.dp_replicate = 2}, 2),
           with_turns(pipeline({.pp = 2, .dp_shard = 2}, interleaved),
                      {.dp_replicate = 2, .dp_shard = 2}, 3),
           with_turns({.shape = {.dp_shard = 2, .tp = 2}}, {.dp_shard = 4}, 4),
+          with_turns(pipeline({.pp = 3, .tp = 2}, Order::k1f1b), {.dp_replicate = 3, .tp = 2}, 3),
           with_turns(pipeline({.pp = 4, .dp_shard = 2}, Order::kGpipe),
                      {.dp_replicate = 4, .tp = 2}, 4)};
 }
@@ -181,17 +176,11 @@ void add_placements(bool all, std::vector<Cell>& cells) {
   const std::vector<std::vector<std::string>> frozen{{}, {"vision"}, {"vision", "backbone"}};
   std::size_t number = 0;
   for (Cell cell : list_placements()) {
-    if (!all) cell.steps = 6;
+    cell.has_text_steps = true;
     for (std::size_t i = 0; i < (all ? frozen.size() : 1); ++i) {
       cell.freeze = frozen[all ? i : number++ % frozen.size()];
       cells.push_back(cell);
     }
-  }
-  for (const Order order :
-       {Order::kZbH1, Order::kZbV}) {  // beside which a colocated tower is frozen
-    cells.push_back(with_tower(pipeline({.pp = 2}, order), {.dp_shard = 2}, 2));
-    cells.back().freeze = {"vision"};
-    if (!all) cells.back().steps = 6;
   }
 }
 
@@ -269,12 +258,14 @@ std::vector<Cell> list_cells(bool all) {
   }
   add_pipelines(all, cells);
   add_placements(all, cells);
-  add_towers(all, cells);
-  add_adapters(all, cells);
+  add_towers(cells);
+  add_adapters(cells);
   add_attention_again(cells);
   add_muon(cells);
   add_sound(all, cells);
   add_texts(cells);
+  if (!all)
+    for (Cell& cell : cells) cell.steps = 5;
   return cells;
 }
 

@@ -43,7 +43,7 @@ std::vector<Cell> list_branches() {
 
 }  // namespace
 
-void add_towers(bool all, std::vector<Cell>& cells) {
+void add_towers(std::vector<Cell>& cells) {
   for (const config::VisionClass tower :
        {config::VisionClass::kQwen2Vl, config::VisionClass::kQwen3Vl,
         config::VisionClass::kInternVit, config::VisionClass::kSiglip}) {
@@ -58,7 +58,6 @@ void add_towers(bool all, std::vector<Cell>& cells) {
     own.push_back({.shape = {.tp = 2}, .adapter = kLora});
     for (Cell& cell : own) {
       cell.tower = tower;
-      if (!all) cell.steps = 6;
       cells.push_back(cell);
     }
   }
@@ -66,7 +65,7 @@ void add_towers(bool all, std::vector<Cell>& cells) {
 
 void add_texts(std::vector<Cell>& cells) {
   const auto add = [&](config::ModelFamily family, const config::MeshShape& shape) {
-    cells.push_back({.shape = shape, .sees = false, .text = family, .steps = 6});
+    cells.push_back({.shape = shape, .sees = false, .text = family});
   };
   for (const config::MeshShape& shape :
        {shape_of({&config::MeshShape::tp}), shape_of({&config::MeshShape::cp}),
@@ -101,12 +100,19 @@ void add_sound(bool all, std::vector<Cell>& cells) {
   own.push_back({.shape = {.pp = 2}});
   own.push_back({.shape = {.dp_shard = 2}, .freeze = {"vision", "audio_projector"}});
   own.push_back({.shape = {.tp = 2}, .adapter = kLora});
-  for (Cell& cell : list_branches()) own.push_back(std::move(cell));
+  for (Cell& cell : list_branches()) {
+    cell.has_text_steps = true;
+    own.push_back(cell);
+    if (!all || !cell.freeze.empty()) continue;
+    cell.freeze = {"vision", "audio"};
+    own.push_back(cell);
+    cell.freeze.push_back("backbone");
+    own.push_back(cell);
+  }
   for (std::size_t i = 0; i < own.size(); ++i) {
     Cell& cell = own[i];
     cell.hears = true;
     cell.sees = i >= alone;
-    if (!all) cell.steps = 6;
     cells.push_back(cell);
   }
 }

@@ -145,9 +145,11 @@ data::PatchedItem make_sound(const config::AudioConfig& audio, RandomStream& str
 
 /// Text of random length, one in three with images and one in three with a clip: some ranks see
 /// none. A model that hears has a sound in one of three, and in one of six two of them.
-data::EncodedSample make_sample(const config::ModelConfig& model, int step, std::int64_t index) {
-  const bool sees = model.vision.has_value();
+data::EncodedSample make_sample(const config::ModelConfig& model, int step, std::int64_t index,
+                                bool has_media = true) {
+  const bool sees = has_media && model.vision;
   const std::optional<config::AudioConfig>& audio = model.audio;
+  const bool hears = has_media && audio;
   RandomStream stream(7, str("sample ", step), static_cast<std::uint64_t>(index));
   data::EncodedSample sample;
   sample.key = str("made:", step, ".", index);
@@ -188,8 +190,8 @@ data::EncodedSample make_sample(const config::ModelConfig& model, int step, std:
     sample.tokens.insert(sample.tokens.end(), static_cast<std::size_t>(tokens), kSound);
     sample.targets.resize(sample.tokens.size(), data::kIgnoredTarget);
   };
-  if (audio && index % 3 == 1) append_sound();
-  if (audio && index % 6 == 1) append_sound();
+  if (hears && index % 3 == 1) append_sound();
+  if (hears && index % 6 == 1) append_sound();
   if (sees && index % 3 == 1) append_media(Modality::kImage, 1, 4);
   if (sees && index % 6 == 1) append_media(Modality::kImage, 1, 2);
   if (sees && index % 3 == 2) append_media(Modality::kVideo, stream.between(2, 5), 2);
@@ -340,9 +342,10 @@ Trainee::Trainee(const Cell& cell, const mesh::World& world, std::uint64_t seed)
 double Trainee::differentiate(int step) {
   std::vector<data::EncodedSample> batch;
   std::vector<SampleShape> shapes;
+  const bool has_media = !cell_.has_text_steps || step % 3 != 2;
   for (std::int64_t i = 0; i < cell_.samples; ++i) {
     batch.push_back(cell_.compares_pairs ? make_pair(model_->config(), step, i)
-                                         : make_sample(model_->config(), step, i));
+                                         : make_sample(model_->config(), step, i, has_media));
     shapes.push_back(batch.back().shape());
   }
   const std::int64_t first_id = step * cell_.samples;
