@@ -107,6 +107,9 @@ def parse_arguments():
     parser.add_argument("--samples", type=int, default=32, help="of a global batch")
     parser.add_argument("--gflop", type=float, default=0.3, help="forward, of a sample")
     parser.add_argument("--share", type=float, default=0, help="of a core, for each process; 0: no limit")
+    parser.add_argument("--profile", type=lambda path: pathlib.Path(path).resolve(),
+                        help="of an earlier call with the same model, processes and share; default: it is measured, "
+                        "which takes 5 minutes")
     parser.add_argument("--no-profile", action="store_true", help="do without predictions")
     parser.add_argument("--quick", action="store_true", help="two placements of a tiny model for 4 steps")
     arguments = parser.parse_args()
@@ -117,6 +120,8 @@ def parse_arguments():
         arguments.steps, arguments.samples, arguments.gflop, arguments.no_profile = 4, 12, 0.01, True
     if arguments.baseline not in arguments.placements:
         arguments.placements.insert(0, arguments.baseline)
+    if arguments.profile and len(arguments.models) > 1:
+        parser.error("--profile is of one of --models")
     if arguments.no_profile and CHOICE in arguments.placements:
         arguments.placements.remove(CHOICE)
     unknown = set(arguments.placements) - {CHOICE, *list_placements(arguments.ranks)}
@@ -143,7 +148,7 @@ class Bench:
         self.longest = max(pictured_model.count_tokens(*sample) for sample in drawn)
         self.placements = list_placements(arguments.ranks)
         if not arguments.no_profile:
-            self.profile, self.sizes = self.take_profile(), self.write_sizes()
+            self.profile, self.sizes = arguments.profile or self.take_profile(), self.write_sizes()
         if CHOICE in arguments.placements:
             self.choice = self.plan()
 
