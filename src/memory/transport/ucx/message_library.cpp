@@ -23,7 +23,7 @@ constexpr std::array<std::pair<const char*, const char*>, 10> kSettings = {{
     // fetches late reads old bytes, which its closed link lets nobody see, and nobody writes.
     {"UCX_CMA_MEMORY_INVALIDATE", "y"},
     {"UCX_RNDV_SCHEME", "get_zcopy"},
-    // With it UCX 1.13.1 sometimes aborts an owner over TCP, a reader of which has died.
+    // Without this, UCX 1.13.1 may abort the owner over TCP when a reader of it dies.
     {"UCX_ZCOPY_THRESH", "inf"},
     // Three times as fast over TCP as with the default.
     {"UCX_TCP_TX_SEG_SIZE", "256k"},
