@@ -101,7 +101,8 @@ bool share_sums(const Session& session, ComputedStep& step, const WorkLoad& load
   if (metrics.flow) {
     for (std::int64_t* count :
          {&metrics.flow->objects, &metrics.flow->bytes, &metrics.flow->encoded_here,
-          &metrics.flow->encoders, &metrics.flow->pool_bytes})
+          &metrics.flow->gradients, &metrics.flow->gradients_here, &metrics.flow->encoders,
+          &metrics.flow->pool_bytes})
       sums.sum(*count);
     for (double* seconds : {&metrics.flow->starved, &metrics.flow->encoding}) sums.sum(*seconds);
   }
@@ -289,6 +290,7 @@ ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
             .refused = !next_->refusal.empty(),
             .media = &next_->media};
   ComputedStep step;
+  if (session_.flow) session_.flow->begin_step(taken.first_index);
   step.batch = accumulate_gradients(*session_.model, taken.samples, taken.microbatches,
                                     {.mrope = model.mrope,
                                      .device = session_.device,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -19,9 +20,11 @@
 #include "data/loader/encode_sample.h"
 #include "memory/progress/pool_producer.h"
 #include "mesh/device.h"
+#include "parallel/unit_chain.h"
 #include "train/flow/feature_cache.h"
 #include "train/flow/flow_module.h"
 #include "train/flow/flow_terms.h"
+#include "train/flow/tower_worker.h"
 #include "train/metrics/console.h"
 #include "train/start/media_kernels.h"
 #include "train/start/ranks.h"
@@ -45,18 +48,26 @@ Tower build_tower(const config::RunConfig& config, const config::ModelConfig& mo
                   FlowModule module, at::Device device) {
   config::RunConfig alone = config;
   alone.parallel = {};
+  alone.parallel.reduce_dtype = config.parallel.reduce_dtype;
   alone.model.adapter = {};
   std::ranges::find(alone.parallel.modules, module.name, &config::ModuleSection::module)
       ->placement = config::Placement::kSeparate;
   Tower tower{.module = std::move(module), .place = imagine_rank(alone, model, 1, 2)};
   const Ranks& place = tower.place;
   model::ModelLayout layouts = lay_out(alone, place.plan, place.pipeline, place.meshes);
-  layouts.encoders.at(tower.module.name).chain = nullptr;
+  const bool trains = tower.module.trains;
+  std::shared_ptr<parallel::UnitChain>& chain = layouts.encoders.at(tower.module.name).chain;
+  if (trains && chain)
+    chain->split_backward(false);
+  else
+    chain = nullptr;
   tower.model = model::make_model(model, layouts);
   for (const auto& unit : tower.model->units())
-    unit->materialize(device, dtype_of(config.model, device), /*trainable=*/false);
-  set_first_weights(*tower.model, config, {});
-  tower.weights = digest_weights(*tower.model, tower.module.name);
+    unit->materialize(device, dtype_of(config.model, device),
+                      trains && unit->module() == tower.module.name);
+  tower.model->set_recompute(config.model.recompute);
+  if (!trains) set_first_weights(*tower.model, config, {});  // otherwise they come with each step
+  tower.weights = digest_tower(*tower.model, tower.module);
   return tower;
 }
 
@@ -77,7 +88,7 @@ struct Workshop {
         tokenizer(data::Tokenizer::load(run.model.path)),
         encoder(data::make_encoder(run, model, tokenizer, resize_picture, frame_samples)),
         loader(options_of(run), *encoder) {
-    for (FlowModule& module : flow_modules(run.parallel, model))
+    for (FlowModule& module : flow_modules(run, model))
       towers.push_back(build_tower(run, model, std::move(module), device));
   }
 
@@ -101,8 +112,9 @@ struct Workshop {
         str(" ", c10::DeviceTypeName(device.type()), " ", of_run.compute_threads, " ",
             at::globalContext().deterministicAlgorithms());
     for (Tower& tower : towers)
-      tower.cache.emplace(config.pool.cache, tower.weights + bits,
-                          Bytes{config.pool.cache_gib * kGib});
+      if (!tower.module.trains)
+        tower.cache.emplace(config.pool.cache, tower.weights + bits,
+                            Bytes{config.pool.cache_gib * kGib});
   }
 
   config::RunConfig config;
@@ -114,15 +126,24 @@ struct Workshop {
   std::vector<Tower> towers;
 };
 
+/// How many tasks an encoder has at a time. Of a tower that trains some wait for others.
+std::uint32_t most_tasks(const config::RunConfig& config) {
+  const std::vector<FlowModule> modules =
+      flow_modules(config, config::read_model_config(config.model.path));
+  return std::ranges::any_of(modules, &FlowModule::trains)
+             ? UINT32_MAX
+             : static_cast<std::uint32_t>(config.data.workers);
+}
+
 /// Joins the pool of a run, once it is there; null where this process was asked to stop, or none
 /// came in time.
-std::unique_ptr<PoolProducer> join_run(const config::RunConfig& config,
+std::unique_ptr<PoolProducer> join_run(const config::RunConfig& config, std::uint32_t tasks,
                                        std::chrono::seconds patience, const StopRequest& stop) {
   constexpr Nanoseconds kAttempt{2'000'000'000};  // after which a stop is heeded
   const memory::PoolProducerOptions options{
       .directory = pool_directory(config),
       .capacity_bytes = static_cast<std::uint64_t>(config.pool.encoder_mib) << 20,
-      .encoders = static_cast<std::uint32_t>(config.data.workers),
+      .encoders = tasks,
       .bind = config.pool.bind,
       .engines = pool_engines(config),
       .patience = kAttempt};
@@ -146,15 +167,25 @@ std::unique_ptr<PoolProducer> join_run(const config::RunConfig& config,
 /// Encodes what one run wants, until it ends.
 class Shift {
  public:
-  Shift(Workshop& shop, PoolProducer& producer)
+  Shift(Workshop& shop, PoolProducer& producer, const FlowTerms& of_run)
       : shop_(shop),
         producer_(producer),
-        depth_(static_cast<std::size_t>(shop.config.data.workers)) {}
+        depth_(static_cast<std::size_t>(shop.config.data.workers)) {
+    for (Tower& tower : shop_.towers)
+      if (tower.module.trains)
+        workers_.try_emplace(
+            tower.module.part, *tower.model, tower.module, producer_,
+            [this](std::int64_t sample) { return shop_.loader.load(sample); }, of_run.piece_bytes,
+            shop_.config.batch.global_samples);
+  }
 
   PoolProducer::End work(const StopRequest& stop) {
+    bool was_busy = false;
     while (producer_.end() == PoolProducer::End::kNone && !stop.asked()) {
-      fetch();
-      if (!begun_.empty()) make_first();
+      fetch(Nanoseconds{was_busy ? 0 : 200'000'000});
+      forget_finished_steps();
+      read_ahead();
+      was_busy = make_features() || make_gradient();
     }
     for (Begun& each : begun_) producer_.fail(each.task, "this encoder leaves");
     return producer_.end();
@@ -165,26 +196,62 @@ class Shift {
  private:
   struct Begun {
     PoolProducer::Task task;
-    std::future<data::EncodedSample> sample;  // being read
+    std::future<data::EncodedSample> sample = {};  // being read
   };
 
-  /// Takes tasks, and begins to read their samples.
-  void fetch() {
-    while (begun_.size() < depth_) {
-      const Nanoseconds patience{begun_.empty() ? 200'000'000 : 0};
-      std::optional<PoolProducer::Task> task = producer_.next(patience);
-      if (!task) return;
-      const auto sample = static_cast<std::int64_t>(task->key.sample);
-      begun_.push_back({std::move(*task), std::async(std::launch::async, [this, sample] {
-                          unbind_from_cores();
-                          return shop_.loader.load(sample);
-                        })});
+  /// Takes all tasks that are there, and waits for one where there is nothing else to do.
+  void fetch(Nanoseconds patience) {
+    while (std::optional<PoolProducer::Task> task = producer_.next(patience)) {
+      patience = {};
+      const auto worker = workers_.find(task->key.part & kModulePart);
+      if (kind_of(task->key) == TowerObject::kGradient && worker != workers_.end())
+        worker->second.take(std::move(*task));
+      else
+        begun_.push_back({std::move(*task)});
     }
   }
 
-  void make_first() {
-    Begun first = std::move(begun_.front());
-    begun_.pop_front();
+  void forget_finished_steps() {
+    const std::uint64_t low = producer_.low();
+    for (auto& [part, worker] : workers_) worker.forget_before(low);
+    std::erase_if(begun_, [&](Begun& each) {
+      const bool is_over = each.task.step < low && workers_.contains(each.task.key.part);
+      if (is_over) producer_.drop(each.task);
+      return is_over;
+    });
+  }
+
+  void read_ahead() {
+    for (std::size_t i = 0; i < std::min(depth_, begun_.size()); ++i) begin_to_read(begun_[i]);
+  }
+
+  void begin_to_read(Begun& begun) {
+    if (begun.sample.valid()) return;
+    begun.sample = std::async(std::launch::async,
+                              [this, sample = static_cast<std::int64_t>(begun.task.key.sample)] {
+                                unbind_from_cores();
+                                return shop_.loader.load(sample);
+                              });
+  }
+
+  [[nodiscard]] bool make_gradient() {
+    const Stopwatch watch;
+    const bool made =
+        std::ranges::any_of(workers_, [](auto& each) { return each.second.make_gradient(); });
+    if (made) seconds_ += watch.seconds();
+    return made;
+  }
+
+  /// Makes the first features that can be made. False: there are none.
+  [[nodiscard]] bool make_features() {
+    const auto first_ready = std::ranges::find_if(begun_, [this](const Begun& each) {
+      const auto worker = workers_.find(each.task.key.part);
+      return worker == workers_.end() || worker->second.has_weights(each.task.step);
+    });
+    if (first_ready == begun_.end()) return false;
+    begin_to_read(*first_ready);
+    Begun first = std::move(*first_ready);
+    begun_.erase(first_ready);
     const Stopwatch watch;
     try {
       Tower* tower = shop_.find(first.task.key.part);
@@ -198,9 +265,11 @@ class Shift {
       producer_.fail(first.task, error.what());
     }
     seconds_ += watch.seconds();
+    return true;
   }
 
   at::Tensor features_of(Tower& tower, const data::EncodedSample& sample) {
+    if (tower.module.trains) return workers_.at(tower.module.part).encode(sample);
     if (tower.cache)
       if (std::optional<at::Tensor> kept = tower.cache->find(tower.module, sample)) return *kept;
     at::Tensor features = encode_features(*tower.model, tower.module, sample, shop_.device).cpu();
@@ -229,6 +298,7 @@ class Shift {
   PoolProducer& producer_;
   std::size_t depth_;
   std::deque<Begun> begun_;
+  std::map<std::uint16_t, TowerWorker> workers_;  // of towers that train, by part
   double seconds_ = 0;
 };
 
@@ -245,16 +315,18 @@ ExitCode encode_for_run(const config::RunConfig& config, const EncoderOptions& o
                         const StopRequest& stop, std::ostream& out) {
   const at::Device device = mesh::open_device(config.run.device, options.local_rank);
   set_compute(config.run, /*local_world=*/1, device);
+  const std::uint32_t tasks = most_tasks(config);
   std::optional<Workshop> shop;
   if (!options.waits_first) shop.emplace(config, device);
   for (;;) {
     out << "waiting for the run in " << pool_directory(config) << std::endl;
-    const std::unique_ptr<PoolProducer> producer = join_run(config, options.patience, stop);
+    const std::unique_ptr<PoolProducer> producer = join_run(config, tasks, options.patience, stop);
     if (!producer) return stop.asked() ? ExitCode::kDone : ExitCode::kPeerLost;
     if (!shop) shop.emplace(config, device);
-    shop->enter(read_flow_terms(pool_directory(config)));
+    const FlowTerms terms = read_flow_terms(pool_directory(config));
+    shop->enter(terms);
     out << "encoding as process " << producer->counts().process << std::endl;
-    Shift shift(*shop, *producer);
+    Shift shift(*shop, *producer, terms);
     const PoolProducer::End end = shift.work(stop);
     out << describe(producer->counts(), shift.seconds()) << std::endl;
     if (end == PoolProducer::End::kFinished || stop.asked()) return ExitCode::kDone;

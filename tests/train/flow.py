@@ -120,7 +120,6 @@ class Flow(flow_case.FlowCase):
 
     def test_what_cannot_flow_is_refused(self):
         for name, ranks, values, words in (
-                ("trains", 1, {"parallel": flow()}, ["modules.vision.train", "model.freeze"]),
                 ("lists", 1, self.values(parallel={"vision": {"placement": "flow", "tp": 2}}),
                  ["parallel.vision.tp", "placement flow"])):
             with self.subTest(name):

@@ -132,14 +132,18 @@ class Limits {
     }
   }
 
-  /// Each rank of such a module is a process with the whole tower, whatever the degrees. It returns
-  /// no gradients.
+  /// Each rank of such a module is a process with the whole tower, whatever the degrees.
   void check_flow(const ModulePlan& module) {
     require(module.name != kBackboneModule, module.name, "placement", "flow",
             "separate: ranks of its own");
-    require(module.train == TrainMode::kFrozen, module.name, "train", "a module that trains",
-            "frozen: features of placement flow bring no gradients back",
-            str("add ", module.name, " to model.freeze, or give it another placement"));
+    require(module.train != TrainMode::kLora, module.name, "train", "lora",
+            "full or frozen beside the run",
+            str("leave ", module.name, " without adapters, or give it another placement"));
+    const MeshShape& mesh = backbone_.mesh;
+    require(module.train == TrainMode::kFrozen || mesh.tp * mesh.cp * mesh.ulysses == 1,
+            std::string(kBackboneModule), "mesh", describe(mesh),
+            str("tp, cp and ulysses of 1 beside ", module.name, " with placement flow that trains"),
+            str("set them to 1, or add ", module.name, " to model.freeze"));
   }
 
   const Plan& plan_;

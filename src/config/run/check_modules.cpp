@@ -28,6 +28,18 @@ void check_ahead(const RunConfig& config, const ModuleSection& module, KeyChecke
           "batch.correct_costs true", "one of the two keys");
 }
 
+/// Checks what a module that trains beside the run cannot do.
+void check_trained_beside(const RunConfig& config, const ModuleSection& module, KeyChecker& check) {
+  const bool is_frozen =
+      config.model.has_adapters() || std::ranges::count(config.model.freeze, module.module) > 0;
+  if (module.placement != Placement::kFlow || is_frozen) return;
+  check.require(
+      !config.objective.compares_pairs(), str("parallel.", module.module, ".placement"),
+      {.what = "config: module that trains has no placement flow for pairs",
+       .found = "objective.kind dpo, whose reference takes features of other weights",
+       .expected = str("inline, separate or colocated, or ", module.module, " in model.freeze")});
+}
+
 /// Checks the rules of one section `parallel.<module>` that depend on its placement.
 void check_module(const ModuleSection& module, KeyChecker& check) {
   const std::string section = str("parallel.", module.module, ".");
@@ -85,6 +97,7 @@ void check_modules(const RunConfig& config, KeyChecker& check) {
   for (const ModuleSection& module : config.parallel.modules) {
     check_module(module, check);
     check_ahead(config, module, check);
+    check_trained_beside(config, module, check);
     const bool is_placed_twice =
         module.module == kStagedModule && stages > 0 && module.placement != Placement::kInline;
     check.require(

@@ -23,8 +23,8 @@ std::vector<Key> keys_of_a_module(const std::string& module) {
            .meaning = str("Where `", module,
                           "` runs: `inline` in the first stage of the backbone, with its degrees; "
                           "`separate` on ranks of its own, `colocated` on those of the backbone, "
-                          "both with the degrees below (docs/guides/parallel.md); `flow`, of a "
-                          "frozen module, in processes of `tributary encoder` beside the run, "
+                          "both with the degrees below (docs/guides/parallel.md); `flow` in "
+                          "processes of `tributary encoder` beside the run, "
                           "`dp_replicate` of them in its plan (docs/guides/flow.md). The other "
                           "keys mean nothing of an inline module and must not be set.")}),
       key<kParallel, kModules, &M::ranks>(

@@ -31,7 +31,7 @@ PoolJob job_with(const PoolControllerOptions& options) {
       .found =
           str("consumers = ", options.consumers, ", window = ", options.window,
               ", reserve_pages = ", options.reserve_pages, ", page_bytes = ", options.page_bytes),
-      .expected = "numbers above 0, at most 60,000 readers, and pages that are multiples of 4 KiB");
+      .expected = "numbers above 0, at most 30,000 readers, and pages that are multiples of 4 KiB");
   PoolJob job{.consumers = options.consumers,
               .first_step = options.first_step,
               .window = options.window,
@@ -49,7 +49,8 @@ ControllerConfig config_of(const PoolControllerOptions& options) {
                           .timers = options.timers,
                           .reserve_pages = options.reserve_pages,
                           .window = options.window,
-                          .first_step = options.first_step};
+                          .first_step = options.first_step,
+                          .first_lender = lender_process(options.consumers, 0)};
   for (std::uint32_t i = 0; i < options.consumers; ++i) {
     const auto process = static_cast<std::uint16_t>(kFirstConsumer + i);
     config.consumers.push_back(process);
@@ -213,7 +214,8 @@ class PoolController::Impl {
       return;
     std::map<std::uint16_t, std::uint32_t> now;
     for (const auto& [process, member] : core_.membership().members())
-      if (member.is_in() && member.identity.role == Role::kProducer)
+      if (member.is_in() && member.identity.role == Role::kProducer &&
+          process < job_.first_lender())
         now[process] = member.identity.epoch;
     for (const auto& [process, epoch] : producers_) {
       if (now.contains(process)) continue;
@@ -243,7 +245,7 @@ class PoolController::Impl {
         counts.pages_total += row.length / row.page_bytes;
     for (const auto& [key, record] : core_.objects().records()) {
       ++(record.handle ? counts.objects_made : counts.objects_open);
-      if (record.handle) counts.pages_used += record.pages;
+      if (record.handle && !record.lender) counts.pages_used += record.pages;
       if (!record.owner && !producers_.empty() && record.step < core_.low() + job_.window)
         ++counts.unassigned;
     }

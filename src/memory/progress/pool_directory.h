@@ -12,12 +12,18 @@
 
 namespace tributary::memory {
 
-// Numbers of processes in a pool: the controller, the consumers by their index, and producers,
-// which draw one of the rest.
+// Numbers of processes in a pool: the controller, the consumers by their index, producers, which
+// draw one of theirs, and lenders: each consumer may be one too, a producer of what it alone has.
 inline constexpr std::uint16_t kControllerProcess = 0, kFirstConsumer = 1;
-inline constexpr std::uint32_t kMostProducers = 255, kMostConsumers = 60'000;
+inline constexpr std::uint32_t kMostProducers = 255, kMostConsumers = 30'000;
 // The controller and the consumers are the only ones of their job; the next job has another id.
 inline constexpr std::uint32_t kFirstIncarnation = 1, kFirstEpoch = 1;
+
+/// The number by which a consumer lends objects.
+[[nodiscard]] constexpr std::uint16_t lender_process(std::uint32_t consumers,
+                                                     std::uint32_t consumer) {
+  return static_cast<std::uint16_t>(kFirstConsumer + consumers + kMostProducers + consumer);
+}
 
 /// What the members of a job must have in common, and where they find its controller.
 struct PoolJob {
@@ -32,7 +38,8 @@ struct PoolJob {
   std::string unix_socket = {};  // a path on the controller's host; empty: none
 
   [[nodiscard]] std::uint32_t first_producer() const { return kFirstConsumer + consumers; }
-  [[nodiscard]] std::uint32_t world() const { return first_producer() + kMostProducers; }
+  [[nodiscard]] std::uint32_t first_lender() const { return lender_process(consumers, 0); }
+  [[nodiscard]] std::uint32_t world() const { return first_lender() + consumers; }
   /// What a process says of itself when it connects.
   [[nodiscard]] Membership member(Role role, std::uint16_t process,
                                   std::uint32_t incarnation) const;

@@ -13,12 +13,8 @@
 #include "core/file/crc32c.h"
 #include "core/log.h"
 #include "memory/address/host_id.h"
-#include "memory/progress/control_links.h"
+#include "memory/progress/owning_member.h"
 #include "memory/progress/progress_thread.h"
-#include "memory/progress/served_objects.h"
-#include "memory/transport/memfd.h"
-#include "memory/transport/tcp.h"
-#include "memory/transport/ucx.h"
 
 namespace tributary::memory {
 namespace {
@@ -47,49 +43,6 @@ std::optional<Refusal> find_fault(const PoolProducerOptions& options, const Pool
   return std::nullopt;
 }
 
-/// What a producer is in one job.
-struct OwningMember {
-  OwningMember(const FoundPool& found, const PoolProducerOptions& options,
-               const SealedSegment& segment_, std::uint16_t process, std::uint32_t incarnation)
-      : core({.identity = {.process = process,
-                           .controller = kControllerProcess,
-                           .incarnation = incarnation},
-              .timers = found.job.timers,
-              .place = {.tier = Tier::kDram,
-                        .process = process,
-                        .page_bytes = segment_.layout().page_bytes,
-                        .pages = static_cast<std::uint32_t>(segment_.layout().pages())},
-              .reserve_pages = static_cast<std::uint32_t>(found.job.reserve_pages),
-              .window = found.job.window,
-              .encoders = options.encoders,
-              .encode_attempts = options.encode_attempts},
-             PageTable{}, segment_.generations()),
-        objects(core, segment_),
-        end{.self = found.job.member(Role::kProducer, process, incarnation), .server = &objects},
-        control({.self = end.self}, found.key),
-        tcp(end, found.key),
-        memfd(end, found.key) {}
-
-  void set_epoch(std::uint32_t epoch) {
-    for (SocketLinks* links : {&control.links(), &tcp.links(), &memfd.links()})
-      links->set_epoch(epoch);
-    if (ucx) ucx->set_epoch(epoch);
-  }
-  [[nodiscard]] std::vector<Transport*> engines() {
-    std::vector<Transport*> all = {&tcp, &memfd};
-    if (ucx) all.push_back(ucx.get());
-    return all;
-  }
-
-  OwnerCore core;
-  ServedObjects objects;
-  LinkEnd end;
-  ControlLinks control;
-  Tcp tcp;
-  Memfd memfd;
-  std::unique_ptr<Ucx> ucx;  // where it is asked for
-};
-
 }  // namespace
 
 class PoolProducer::Impl {
@@ -102,6 +55,7 @@ class PoolProducer::Impl {
     });
     thread_.watch(member_->control.links().wake_fd());
     for (const Transport* engine : member_->engines()) thread_.watch(engine->wake_fd());
+    for (const int descriptor : member_->asked->links().wake_fds()) thread_.watch(descriptor);
     thread_.start();
   }
 
@@ -112,7 +66,8 @@ class PoolProducer::Impl {
   std::optional<Task> next(Nanoseconds patience) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, wait_of(patience),
-                      [&] { return !tasks_.empty() || end_ != End::kNone; });
+                      [&] { return !tasks_.empty() || end_ != End::kNone || has_arrived_; });
+    has_arrived_ = false;
     if (end_ != End::kNone || tasks_.empty()) return std::nullopt;
     Task task = std::move(tasks_.front());
     tasks_.pop_front();
@@ -147,6 +102,28 @@ class PoolProducer::Impl {
     ++counts_.failed;
   }
 
+  void drop(const Task& task) { end_task(task, Encoded{.slot = task.slot}); }
+
+  void ask(const Key& key, std::uint64_t step) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (step < low_ || !asked_.try_emplace(key, Asked{.step = step}).second) return;
+    }
+    thread_.post([this, key, step] { give(ObjectAsked{.key = key, .step = step}); });
+  }
+
+  std::optional<PoolObject> take(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = asked_.find(key);
+    if (found == asked_.end()) return std::nullopt;
+    return std::exchange(found->second.object, std::nullopt);
+  }
+
+  [[nodiscard]] std::uint64_t low() const {
+    const std::lock_guard lock(mutex_);
+    return low_;
+  }
+
   [[nodiscard]] End end() const {
     const std::lock_guard lock(mutex_);
     return end_;
@@ -170,6 +147,11 @@ class PoolProducer::Impl {
   }
 
  private:
+  struct Asked {
+    std::uint64_t step = 0;
+    std::optional<PoolObject> object = {};
+  };
+
   /// On the caller's thread, which makes the turns meanwhile.
   Result<bool> join(const FoundPool& found, const PoolProducerOptions& options,
                     TimePoint deadline) {
@@ -245,6 +227,9 @@ class PoolProducer::Impl {
       std::array<Completion, 64> events;  // links of readers, which have nothing to say
       had_work |= engine->poll(events, now) > 0;
     }
+    if (member_->asked)
+      had_work |= member_->asked->poll(
+          now, [this](const GetDone& done, PoolObject object) { take(done, std::move(object)); });
     perform_all(member_->objects.take_actions());
     if (now >= next_tick_) {
       next_tick_ = now + ProgressThread::kTick;
@@ -265,12 +250,30 @@ class PoolProducer::Impl {
     give(event);
   }
 
+  void take(const GetDone& done, PoolObject object) {
+    give(done);
+    if (done.status != Status::kOk) return;
+    const std::lock_guard lock(mutex_);
+    const auto found = asked_.find(object.fields.key);
+    if (found == asked_.end()) return;  // its step is over
+    found->second.object = std::move(object);
+    has_arrived_ = true;
+    changed_.notify_all();
+  }
+
+  void forget_before(std::uint64_t step) {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(low_, step) == step) return;
+    std::erase_if(asked_, [step](const auto& each) { return each.second.step < step; });
+  }
+
   void give(const Event& event) {
     if (has_ended_) return;
     const std::uint32_t before = member_->core.member().identity().epoch;
     const std::vector<Action> actions = member_->core.step(event, steady_now());
     const std::uint32_t epoch = member_->core.member().identity().epoch;
-    if (epoch != before) member_->set_epoch(epoch);
+    if (epoch != before) member_->begin_epoch(epoch);
+    forget_before(member_->core.low());
     perform_all(actions);
   }
 
@@ -288,6 +291,9 @@ class PoolProducer::Impl {
                       .step = member_->core.objects().slot(action.slot).step,
                       .pages = memory_of(*segment_, action.runs)});
     changed_.notify_one();
+  }
+  void perform(const StartGet& action) {
+    member_->asked->start(action, member_->core.member().table().table(), steady_now());
   }
   void perform(const ClosePeer& action) {
     if (action.process == kControllerProcess) stop(End::kControllerLost, action.reason);
@@ -336,6 +342,9 @@ class PoolProducer::Impl {
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<Task> tasks_;
+  std::map<Key, Asked> asked_;  // of steps from low_ on
+  bool has_arrived_ = false;    // something that was asked for, since next() has returned
+  std::uint64_t low_ = 0;
   std::set<SlotId> under_way_;
   End end_ = End::kNone;
   std::string reason_;
@@ -357,6 +366,10 @@ void PoolProducer::finish(const Task& task, std::span<const std::byte> bytes,
 void PoolProducer::fail(const Task& task, std::string reason) {
   impl_->fail(task, std::move(reason));
 }
+void PoolProducer::drop(const Task& task) { impl_->drop(task); }
+void PoolProducer::ask(const Key& key, std::uint64_t step) { impl_->ask(key, step); }
+std::optional<PoolObject> PoolProducer::take(const Key& key) { return impl_->take(key); }
+std::uint64_t PoolProducer::low() const { return impl_->low(); }
 PoolProducer::End PoolProducer::end() const { return impl_->end(); }
 std::string PoolProducer::end_reason() const { return impl_->end_reason(); }
 PoolProducerCounts PoolProducer::counts() const { return impl_->counts(); }

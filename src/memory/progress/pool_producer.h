@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "memory/object/object_table.h"
+#include "memory/progress/object_gets.h"
 #include "memory/status.h"
 #include "memory/transport/transport.h"
 
@@ -17,7 +18,8 @@ namespace tributary::memory {
 struct PoolProducerOptions {
   std::string directory = {};         // of the job, pool_directory.h
   std::uint64_t capacity_bytes = 0;   // of the segment; rounded down to whole pages of the job
-  std::uint32_t encoders = 1;         // tasks that are under way at a time
+  std::uint32_t encoders = 1;         // tasks that are under way at a time; any number where some
+                                      // wait for what others lend
   std::uint32_t encode_attempts = 3;  // before an object counts as one that cannot be made
   std::string bind = {};              // the interface to listen at; empty: the one that leads to
                                       // the controller
@@ -57,8 +59,8 @@ class PoolProducer {
     std::uint64_t step = 0;
     std::vector<std::span<std::byte>> pages = {};  // of the object, in order
   };
-  /// Waits for the next object to make; several threads may. Ends with finish() or fail(). Null:
-  /// the job ended, or `patience` passed without work.
+  /// Waits for the next object to make; several threads may. Ends with finish(), fail() or drop().
+  /// Null: the job ended, `patience` passed without work, or something that was asked for has come.
   [[nodiscard]] std::optional<Task> next(Nanoseconds patience);
   /// Copies the bytes into the pages and computes their checksum, on the caller's thread; of the
   /// description dtype, shape and tokens count. Does nothing after the end of the job.
@@ -69,6 +71,17 @@ class PoolProducer {
   /// The object could not be made. It is tried again, here; after `encode_attempts` readers are
   /// told that nobody makes it.
   void fail(const Task& task, std::string reason);
+  /// Nobody needs the object any more: its step is over, or its readers will not get to it.
+  void drop(const Task& task);
+
+  /// Begins to read an object of another producer, which tasks of the step depend on. Again it does
+  /// nothing.
+  void ask(const Key& key, std::uint64_t step);
+  /// Hands an object that was asked for over, once it is there. When one comes, next() returns.
+  /// Without bytes: its producer will not make it. Null: not yet, or its step is over.
+  [[nodiscard]] std::optional<PoolObject> take(const Key& key);
+  /// Steps before it are over, as far as known here.
+  [[nodiscard]] std::uint64_t low() const;
 
   enum class End {
     kNone,            // it goes on

@@ -11,7 +11,6 @@
 #include "core/stopwatch.h"
 #include "memory/address/host_id.h"
 #include "memory/progress/control_links.h"
-#include "memory/progress/object_links.h"
 #include "memory/progress/progress_thread.h"
 #include "memory/protocol/reader_core.h"
 #include "memory/transport/socket/tcp_socket.h"
@@ -46,7 +45,7 @@ struct ReadingMember {
 
   LinkEnd end;
   ControlLinks control;
-  ObjectLinks objects;
+  ObjectGets objects;
   ReaderCore core;
 };
 
@@ -61,7 +60,7 @@ class PoolReader::Impl {
       return join(found, options, deadline);
     });
     thread_.watch(member_->control.links().wake_fd());
-    for (const int descriptor : member_->objects.wake_fds()) thread_.watch(descriptor);
+    for (const int descriptor : member_->objects.links().wake_fds()) thread_.watch(descriptor);
     thread_.start();
   }
 
@@ -105,18 +104,13 @@ class PoolReader::Impl {
     thread_.run([&] {
       const std::lock_guard lock(mutex_);
       counts = counts_;
-      counts.engines = member_->objects.engines();
+      counts.engines = member_->objects.links().engines();
       for (const auto& [key, object] : arrived_) counts.gathered += object ? 1U : 0U;
     });
     return counts;
   }
 
  private:
-  struct Get {
-    WireHandle fields;
-    ObjectBuffer into;
-  };
-
   /// On the caller's thread, which makes the turns meanwhile.
   Result<bool> join(const FoundPool& found, const PoolReaderOptions& options, TimePoint deadline) {
     // What is found may be what a killed controller left: the next one may fit.
@@ -128,6 +122,7 @@ class PoolReader::Impl {
                                  ", and its reader at step ", options.first_step)};
     member_ = std::make_unique<ReadingMember>(found, options);
     is_heard_ = has_stopped_ = false;
+    first_lender_ = found.job.first_lender();
     counts_.stopped.clear();
     if (const auto begun = member_->control.connect(found.job, deadline); !begun) return begun;
     while (!is_heard_ && !has_stopped_ && steady_now() < deadline)
@@ -143,7 +138,8 @@ class PoolReader::Impl {
       next_tick_ = now + ProgressThread::kTick;
       give(Tick{});
     }
-    had_work |= member_->objects.poll(now, [this](const GetDone& done) { take(done); });
+    had_work |= member_->objects.poll(
+        now, [this](const GetDone& done, PoolObject object) { take(done, std::move(object)); });
     return had_work;
   }
 
@@ -158,17 +154,14 @@ class PoolReader::Impl {
     give(event);
   }
 
-  void take(const GetDone& done) {
-    auto node = gets_.extract(done.request);
-    if (node.empty()) return;
+  void take(const GetDone& done, PoolObject object) {
     give(done);
-    const Get& get = node.mapped();
+    const Key key = object.fields.key;
     const std::lock_guard lock(mutex_);
     if (done.status != Status::kOk) ++counts_.failed_gets;
     // A step that is finished meanwhile needs nothing.
-    if (done.status != Status::kOk || !member_->core.has_gathered(get.fields.key)) return;
-    arrived_.try_emplace(get.fields.key,
-                         PoolObject{.fields = get.fields, .bytes = std::move(node.mapped().into)});
+    if (done.status != Status::kOk || !member_->core.has_gathered(key)) return;
+    arrived_.try_emplace(key, std::move(object));
     changed_.notify_all();
   }
 
@@ -194,11 +187,11 @@ class PoolReader::Impl {
   }
 
   void take_table() {
-    const auto rows = member_->core.member().table().table().rows();
-    member_->objects.close_old(
-        [&](const SegmentRow& row) { return std::ranges::count(rows, row) > 0; });
+    const PageTable& table = member_->core.member().table().table();
+    member_->objects.close_old(table);
     const std::lock_guard lock(mutex_);
-    counts_.producers = rows.size();  // each has one segment
+    counts_.producers = static_cast<std::uint64_t>(std::ranges::count_if(
+        table.rows(), [this](const SegmentRow& row) { return row.process < first_lender_; }));
     changed_.notify_all();
   }
 
@@ -206,12 +199,7 @@ class PoolReader::Impl {
   void perform(const Other&) {}  // those of other cores; microbatches are taken object by object
   void perform(const Send& action) { member_->control.send(action.to, action.message); }
   void perform(const StartGet& action) {
-    const WireHandle& fields = action.handle.fields;
-    const auto address = GlobalAddress::from_bits(fields.first_gva);
-    const SegmentRow* row = member_->core.member().table().table().find(address.value());
-    Get& get = gets_[action.request];
-    get = {.fields = fields, .into = ObjectBuffer(fields.bytes)};
-    member_->objects.get(action.request, *row, action.handle, get.into.span(), steady_now());
+    member_->objects.start(action, member_->core.member().table().table(), steady_now());
   }
   void perform(const StopProcess& action) { stop(action.reason); }
 
@@ -224,9 +212,9 @@ class PoolReader::Impl {
   }
 
   // The progress thread alone uses these, once it has started.
-  std::map<std::uint64_t, Get> gets_;  // outlives the engines, which write into it
   std::unique_ptr<ReadingMember> member_;
   bool is_heard_ = false, has_stopped_ = false;
+  std::uint32_t first_lender_ = 0;
   TimePoint next_tick_{};
 
   std::mutex mutex_;  // guards what follows

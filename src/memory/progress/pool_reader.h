@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "memory/progress/object_buffer.h"
+#include "memory/progress/object_gets.h"
 #include "memory/status.h"
 #include "memory/transport/transport.h"
 #include "memory/wire/structures.h"
@@ -23,12 +23,6 @@ struct PoolReaderOptions {
   std::uint32_t copy_threads = 1;  // for memory of this host
   std::vector<Engine> engines = {Engine::kMemfd, Engine::kTcp};  // that may be used
   Nanoseconds patience{10'000'000'000};                          // to find the controller
-};
-
-/// An object, as its producer has sealed it: `fields` say its dtype, shape and tokens.
-struct PoolObject {
-  WireHandle fields;
-  ObjectBuffer bytes;  // fields.bytes of them
 };
 
 struct PoolReaderCounts {

@@ -84,8 +84,12 @@ void ControllerCore::take(const MessageReceived& event, const RetractMessage& re
 }
 
 void ControllerCore::take(const MessageReceived& event, const ResolveMessage& resolve) {
-  const ObjectRecord* record = book_.find(resolve.key);
-  if (record == nullptr || !record->handle || record->sequence <= resolve.sequence) return;
+  ObjectRecord* record = book_.find(resolve.key);
+  if (record == nullptr) return;
+  // An owner that asks is told as soon as there is something to tell.
+  if (!std::ranges::count(record->readers, event.from.process))
+    record->readers.push_back(event.from.process);
+  if (!record->handle || record->sequence <= resolve.sequence) return;
   actions_.push_back(
       Send{.to = event.from.process,
            .message = PublishMessage{.sequence = record->sequence, .handle = *record->handle}});
@@ -123,7 +127,7 @@ void ControllerCore::take(const PlanLogged& event, TimePoint now) {
       const std::uint16_t reader = config_.consumers.at(microbatch.dp_rank);
       if (!std::ranges::count(of_key, reader)) of_key.push_back(reader);
     }
-  for (const AssignedObject& object : planned.objects)
+  for (const PlannedObject& object : planned.objects)
     book_.add(event.step, object, readers[object.key]);
   for (std::uint32_t rank = 0; rank < config_.consumers.size(); ++rank) {
     const std::uint16_t consumer = config_.consumers[rank];
@@ -144,8 +148,10 @@ void ControllerCore::assign_open_steps(TimePoint now) {
     std::uint64_t pages = 0;
     for (const SegmentRow& row : member.rows) pages += row.length / row.page_bytes;
     if (member.is_in() && member.identity.role == Role::kProducer)
-      owners.push_back({.process = process, .pages = pages});
+      owners.push_back(
+          {.process = process, .pages = pages, .lends = process >= config_.first_lender});
   }
+  const bool nobody_encodes = std::ranges::all_of(owners, &OwnerSpace::lends);
   for (const auto& [step, plan] : plans_) {
     if (step >= low_ + config_.window) return;
     for (const auto& [owner, pages] : book_.assign(step, owners)) {
@@ -156,7 +162,7 @@ void ControllerCore::assign_open_steps(TimePoint now) {
           now, actions_);
       grant(owner, pages, now);
     }
-    if (owners.empty()) continue;  // readers see it in their tables
+    if (nobody_encodes) continue;  // readers see it in their tables
     for (const auto& [key, readers] : book_.give_up(step)) {
       const RetractMessage given_up{.key = key, .generation = ++sequences_};
       for (const std::uint16_t reader : readers)

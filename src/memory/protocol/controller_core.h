@@ -20,6 +20,7 @@ struct ControllerConfig {
   std::uint64_t reserve_pages = 0;            // pages of the largest object
   std::uint64_t window = 2;                   // steps that may be made at a time
   std::uint64_t first_step = 0;
+  std::uint32_t first_lender = UINT32_MAX;  // the lowest process that makes only what names it
 };
 
 /// The single writer of plan, watermark, credits and membership.

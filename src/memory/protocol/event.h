@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -50,10 +51,24 @@ struct GetDone {
 struct StepFinished {
   std::uint64_t step = 0;
 };
+/// To an owner: what it makes for a step depends on an object of another owner. Ends with a
+/// StartGet that succeeds, or with the step; again it does nothing.
+struct ObjectAsked {
+  Key key = {};
+  std::uint64_t step = 0;
+};
+/// An object of a step, and who may make it.
+struct PlannedObject {
+  Key key = {};
+  std::uint32_t pages = 0;                   // predicted from the sample's header
+  std::uint32_t bundle = 0;                  // those of one number go to one producer that has room
+                                             // for them; 0: they go anywhere
+  std::optional<std::uint16_t> lender = {};  // the only one that can make it; it makes nothing else
+};
 /// To the controller: what a step is made of, in the order of steps.
 struct StepPlanned {
   PlanMessage plan = {};
-  std::vector<AssignedObject> objects = {};
+  std::vector<PlannedObject> objects = {};
 };
 /// To the controller: the record of a LogPlan is on disk.
 struct PlanLogged {
@@ -65,8 +80,9 @@ struct MemberJoined {
   std::vector<SegmentRow> rows = {};
 };
 
-using Event = std::variant<MessageReceived, Tick, MemberLost, Encoded, EncodeFailed, GrantEnded,
-                           GetDone, StepFinished, StepPlanned, PlanLogged, MemberJoined>;
+using Event =
+    std::variant<MessageReceived, Tick, MemberLost, Encoded, EncodeFailed, GrantEnded, GetDone,
+                 StepFinished, ObjectAsked, StepPlanned, PlanLogged, MemberJoined>;
 
 struct Send {
   std::uint16_t to = 0;
@@ -82,11 +98,13 @@ struct Encode {
 /// runs stay in place until GrantEnded.
 struct SendObject {
   std::uint16_t to = 0;
+  std::uint32_t epoch = 0;  // of the reader, with which its lease ends
   GetReply reply;
   std::vector<PageRun> runs = {};
   std::uint64_t offset = 0, length = 0, grant = 0;
 };
-/// A reader wants an object; ends with GetDone, at once where it has no bytes.
+/// A reader, or an owner that has asked, wants an object; ends with GetDone, at once where it has
+/// no bytes.
 struct StartGet {
   std::uint64_t request = 0;
   ObjectHandle handle = {};

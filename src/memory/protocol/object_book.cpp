@@ -7,13 +7,15 @@
 
 namespace tributary::memory {
 
-void ObjectBook::add(std::uint64_t step, const AssignedObject& object,
+void ObjectBook::add(std::uint64_t step, const PlannedObject& object,
                      std::vector<std::uint16_t> readers) {
-  const bool is_new =
-      records_
-          .emplace(object.key,
-                   ObjectRecord{.step = step, .pages = object.pages, .readers = std::move(readers)})
-          .second;
+  const bool is_new = records_
+                          .emplace(object.key, ObjectRecord{.step = step,
+                                                            .pages = object.pages,
+                                                            .bundle = object.bundle,
+                                                            .lender = object.lender,
+                                                            .readers = std::move(readers)})
+                          .second;
   TRIB_CHECK(is_new, .what = "memory: an object is planned twice",
              .found = str("sample ", object.key.sample, " part ", object.key.part));
   keys_[step].push_back(object.key);
@@ -24,18 +26,21 @@ std::uint64_t ObjectBook::planned(std::uint16_t owner, std::uint64_t step) const
   return found == planned_.end() ? 0 : found->second;
 }
 
-std::optional<std::uint16_t> ObjectBook::choose(std::uint64_t step, std::uint64_t pages,
+std::optional<std::uint16_t> ObjectBook::choose(const ObjectRecord& record,
                                                 std::span<const OwnerSpace> owners) const {
-  std::optional<std::tuple<bool, std::uint64_t, std::uint16_t>> best;
+  const auto bundle = bundles_.find({record.step, record.bundle});
+  std::optional<std::tuple<bool, bool, std::uint64_t, std::uint16_t>> best;
   for (const OwnerSpace& owner : owners) {
-    const std::uint64_t has = planned(owner.process, step);
-    const bool fits = has + pages + reserve_ <= owner.pages;
-    const bool fits_reserve = has + reserve_ <= owner.pages && has + pages <= owner.pages;
-    const std::tuple candidate(!fits, has, owner.process);
+    if (record.lender ? owner.process != *record.lender : owner.lends) continue;
+    const std::uint64_t has = planned(owner.process, record.step);
+    const bool fits = has + record.pages + reserve_ <= owner.pages;
+    const bool fits_reserve = has + reserve_ <= owner.pages && has + record.pages <= owner.pages;
+    const bool is_bundled = bundle != bundles_.end() && bundle->second == owner.process;
+    const std::tuple candidate(!fits, !is_bundled, has, owner.process);
     if ((fits || fits_reserve) && (!best || candidate < *best)) best = candidate;
   }
   if (!best) return std::nullopt;
-  return std::get<2>(*best);
+  return std::get<3>(*best);
 }
 
 std::map<std::uint16_t, std::uint64_t> ObjectBook::assign(std::uint64_t step,
@@ -46,8 +51,9 @@ std::map<std::uint16_t, std::uint64_t> ObjectBook::assign(std::uint64_t step,
   for (const Key& key : keys->second) {
     ObjectRecord& record = records_.at(key);
     if (record.owner) continue;
-    record.owner = choose(step, record.pages, owners);
+    record.owner = choose(record, owners);
     if (!record.owner) continue;
+    if (record.bundle != 0) bundles_[{step, record.bundle}] = *record.owner;
     record.is_given_up = false;
     planned_[{*record.owner, step}] += record.pages;
     assigned[*record.owner] += record.pages;
@@ -112,6 +118,7 @@ std::vector<Key> ObjectBook::erase(std::uint64_t step) {
   if (keys.empty()) return {};
   for (const Key& key : keys.mapped()) records_.erase(key);
   std::erase_if(planned_, [step](const auto& entry) { return entry.first.second == step; });
+  std::erase_if(bundles_, [step](const auto& entry) { return entry.first.first == step; });
   return keys.mapped();
 }
 

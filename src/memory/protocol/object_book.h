@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory/wire/messages.h"
+#include "memory/protocol/event.h"
 
 namespace tributary::memory {
 
@@ -15,12 +15,15 @@ namespace tributary::memory {
 struct OwnerSpace {
   std::uint16_t process = 0;
   std::uint64_t pages = 0;
+  bool lends = false;  // it makes nothing but what names it
 };
 
 /// An object of a planned step: who makes it, who reads it, where it is.
 struct ObjectRecord {
   std::uint64_t step = 0;
   std::uint32_t pages = 0;
+  std::uint32_t bundle = 0;
+  std::optional<std::uint16_t> lender = {};
   std::vector<std::uint16_t> readers = {};
   std::optional<std::uint16_t> owner = {};
   std::optional<ObjectHandle> handle = {};  // while it is sealed
@@ -36,10 +39,11 @@ class ObjectBook {
   /// units: pages of the largest object, which every owner keeps free for step `low`
   explicit ObjectBook(std::uint64_t reserve) : reserve_(reserve) {}
 
-  void add(std::uint64_t step, const AssignedObject& object, std::vector<std::uint16_t> readers);
-  /// Gives each object of the step that has no owner to the one with the fewest pages of this step;
-  /// a tie takes the lowest process. Returns the pages that each owner got. Where only the reserve
-  /// has room, an owner takes one object into it; where nothing has, objects stay without an owner.
+  void add(std::uint64_t step, const PlannedObject& object, std::vector<std::uint16_t> readers);
+  /// Gives each object of the step that has no owner to the one that has its bundle, or else the
+  /// fewest pages of this step; a tie takes the lowest process. Returns the pages that each owner
+  /// got. Where only the reserve has room, an owner takes one object into it; where nothing has,
+  /// objects stay without an owner.
   std::map<std::uint16_t, std::uint64_t> assign(std::uint64_t step,
                                                 std::span<const OwnerSpace> owners);
   /// The objects of a step that have no owner, and whose readers do not know; now they do.
@@ -60,7 +64,7 @@ class ObjectBook {
   [[nodiscard]] const std::map<Key, ObjectRecord>& records() const { return records_; }
 
  private:
-  [[nodiscard]] std::optional<std::uint16_t> choose(std::uint64_t step, std::uint64_t pages,
+  [[nodiscard]] std::optional<std::uint16_t> choose(const ObjectRecord& record,
                                                     std::span<const OwnerSpace> owners) const;
   [[nodiscard]] std::uint64_t planned(std::uint16_t owner, std::uint64_t step) const;
 
@@ -68,6 +72,7 @@ class ObjectBook {
   std::map<Key, ObjectRecord> records_;
   std::map<std::uint64_t, std::vector<Key>> keys_;                            // by step
   std::map<std::pair<std::uint16_t, std::uint64_t>, std::uint64_t> planned_;  // owner, step: pages
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint16_t> bundles_;  // step, number: owner
 };
 
 }  // namespace tributary::memory

@@ -11,6 +11,7 @@ OwnerCore::OwnerCore(const OwnerConfig& config, PageTable table, Generations gen
     : config_(config),
       member_(config.identity, config.timers, std::move(table)),
       generations_(generations),
+      requests_(config.identity.controller, config.timers.resend),
       low_(config.first_step) {
   begin_epoch();
 }
@@ -33,11 +34,15 @@ std::vector<Action> OwnerCore::step(const Event& event, TimePoint now) {
   if (const auto* encoded = std::get_if<Encoded>(&event)) take(*encoded, now);
   if (const auto* failed = std::get_if<EncodeFailed>(&event)) take(*failed, now);
   if (const auto* ended = std::get_if<GrantEnded>(&event)) access_->end(ended->grant);
+  if (const auto* asked = std::get_if<ObjectAsked>(&event)) requests_.ask(*asked);
+  if (const auto* done = std::get_if<GetDone>(&event))
+    member_.progress += requests_.take(*done, now) ? 1U : 0U;
   pages_changed_ |= !std::holds_alternative<MessageReceived>(event);
   if (std::exchange(pages_changed_, false) && !member_.is_stopped()) {
     revoke_excess(now);
     admit();
   }
+  if (!member_.is_stopped()) requests_.advance(now, member_.table(), actions_);
   return std::exchange(actions_, {});
 }
 
@@ -66,6 +71,11 @@ void OwnerCore::take(const MessageReceived& event, TimePoint now) {
   if (event.from.role != Role::kController) return;
   if (const auto* assign = std::get_if<AssignMessage>(&event.message)) take(event, *assign);
   if (const auto* credit = std::get_if<Credit>(&event.message)) take(event, *credit);
+  if (const auto* publish = std::get_if<PublishMessage>(&event.message)) {
+    acknowledge(event, actions_);
+    requests_.take(*publish);
+  }
+  if (std::holds_alternative<RetractMessage>(event.message)) acknowledge(event, actions_);
   if (const auto* commit = std::get_if<CommitMessage>(&event.message)) {
     acknowledge(event, actions_);
     take(*commit);
@@ -107,6 +117,7 @@ void OwnerCore::take(const CommitMessage& message) {
   if (message.step < low_) return;
   low_ = message.step + 1;
   objects_->retire_through(message.step);
+  requests_.forget_before(low_);
   std::erase_if(assigned_, [this](const auto& assigned) { return assigned.first < low_; });
   std::erase_if(made_, [this](const auto& made) {
     const auto slot = objects_->slots().find(made.second);

@@ -9,6 +9,7 @@
 #include "memory/admit/credit_ledger.h"
 #include "memory/admit/look_ahead_guard.h"
 #include "memory/protocol/member.h"
+#include "memory/protocol/object_requests.h"
 #include "memory/protocol/reader_access.h"
 
 namespace tributary::memory {
@@ -26,7 +27,7 @@ struct OwnerConfig {
 };
 
 /// A producer: makes the objects that it is assigned, in its own segment, and lets readers have
-/// them.
+/// them. What it needs for that of other producers it reads.
 class OwnerCore {
  public:
   /// owns: borrows `generations`, one for each page
@@ -66,6 +67,7 @@ class OwnerCore {
   Generations generations_;
   std::unique_ptr<ObjectTable> objects_;  // replaced when the epoch begins
   std::unique_ptr<ReaderAccess> access_;
+  ObjectRequests requests_;
   CreditLedger credits_;
   std::uint64_t low_;
   std::map<std::uint64_t, AssignMessage> assigned_;

@@ -12,7 +12,7 @@ constexpr std::size_t kMaxEndedLeases = 1024;
 }  // namespace
 
 Status ReaderAccess::check(const PeerIdentity& peer, const GetRequest& request) const {
-  if (peer.role != Role::kConsumer) return Status::kBounds;
+  if (peer.role == Role::kController) return Status::kBounds;
   if (request.epoch != objects_.epoch()) return Status::kEpoch;
   const SegmentPlace& place = objects_.place();
   const auto address = GlobalAddress::from_bits(request.gva);
@@ -41,7 +41,7 @@ Status ReaderAccess::check(const PeerIdentity& peer, const GetRequest& request) 
 
 SendObject ReaderAccess::answer(const PeerIdentity& peer, const GetRequest& request,
                                 TimePoint now) {
-  SendObject answer{.to = peer.process, .reply = {.request = request.request}};
+  SendObject answer{.to = peer.process, .epoch = peer.epoch, .reply = {.request = request.request}};
   const Status status = check(peer, request);
   answer.reply.status = static_cast<std::uint32_t>(status);
   if (status != Status::kOk) return answer;
@@ -74,7 +74,7 @@ void ReaderAccess::end(std::uint64_t grant) {
 }
 
 Status ReaderAccess::lease(const PeerIdentity& peer, const LeaseMessage& message, TimePoint now) {
-  if (peer.role != Role::kConsumer || message.lease_id >= kGrantLease) return Status::kBounds;
+  if (peer.role == Role::kController || message.lease_id >= kGrantLease) return Status::kBounds;
   const EndedLeases& ended = ended_[{peer.process, peer.epoch}];
   if (message.lease_id < ended.floor || ended.ids.contains(message.lease_id)) return Status::kStale;
   const LeaseHolder holder{

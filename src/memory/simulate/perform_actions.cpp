@@ -117,15 +117,27 @@ void SimulatedJob::perform(Process& process, const Encode& action) {
   put_bytes(process.memory, action.runs, std::vector<std::byte>(bytes.size(), std::byte{0xEE}));
   const bool fails = draw_.uniform() < workload_.faults.encode_failure;
   run_later(process, {draw_.between(1'000'000, 60'000'000)},
-            [this, &process, action, bytes, fails] {
-              if (fails) {
-                give(process, EncodeFailed{.slot = action.slot, .reason = "drawn"});
-                return;
-              }
-              put_bytes(process.memory, action.runs, bytes);
-              ObjectDescription description{.bytes = bytes.size(), .crc32c = crc32c(bytes)};
-              give(process, Encoded{.slot = action.slot, .description = description});
-            });
+            [this, &process, action, fails] { finish_encoding(process, action, fails); });
+}
+
+void SimulatedJob::finish_encoding(Process& process, const Encode& action, bool fails) {
+  if (fails) {
+    give(process, EncodeFailed{.slot = action.slot, .reason = "drawn"});
+    return;
+  }
+  const OwnerCore& owner = *process.owner;
+  const std::uint64_t step = owner.objects().slot(action.slot).step;
+  const bool depends = workload_.lends && process.identity.process != workload_.producers;
+  if (depends && step >= owner.low() && !process.gathered.contains(lent_key(step))) {
+    give(process, ObjectAsked{.key = lent_key(step), .step = step});
+    run_later(process, {10'000'000},
+              [this, &process, action] { finish_encoding(process, action, /*fails=*/false); });
+    return;
+  }
+  const std::vector<std::byte> bytes = bytes_of(action.key, pages_in(action.runs));
+  put_bytes(process.memory, action.runs, bytes);
+  const ObjectDescription description{.bytes = bytes.size(), .crc32c = crc32c(bytes)};
+  give(process, Encoded{.slot = action.slot, .description = description});
 }
 
 void SimulatedJob::perform(Process& process, const SendObject& action) {

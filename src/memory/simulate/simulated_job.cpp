@@ -131,7 +131,8 @@ void SimulatedJob::start_job() {
                            .consumers = consumers,
                            .reserve_pages = workload_.reserve_pages,
                            .window = workload_.window,
-                           .first_step = checkpoint_},
+                           .first_step = checkpoint_,
+                           .first_lender = workload_.lends ? workload_.producers : UINT32_MAX},
           first_table(), clock_.now());
     if (process.identity.role == Role::kConsumer)
       process.reader = std::make_unique<ReaderCore>(

@@ -13,19 +13,24 @@ SimulatedWorkload draw_workload(std::uint64_t seed) {
   workload.seed = workload.data_seed = seed;
   workload.producers = static_cast<std::uint16_t>(draw.between(1, 3));
   workload.consumers = static_cast<std::uint16_t>(draw.between(1, 2));
+  workload.lends = draw.below(3) == 0;
+  if (workload.lends) ++workload.producers;
   workload.steps = static_cast<std::uint64_t>(draw.between(4, 7));
   workload.window = static_cast<std::uint64_t>(draw.between(1, 3));
   workload.ahead = draw.below(2);
   workload.reserve_pages = static_cast<std::uint32_t>(draw.between(1, 4));
   workload.encoders = static_cast<std::uint32_t>(draw.between(1, 3));
+  // What waits for an object of a later step must not keep the oldest one from being made.
+  if (workload.lends) workload.encoders = UINT32_MAX;
   workload.checkpoint_every = static_cast<std::uint64_t>(draw.between(1, 3));
   std::uint64_t largest_step = 0;
   for (std::uint64_t step = 0; step < workload.steps; ++step) {
     std::uint64_t pages = 0;
-    for (const AssignedObject& object : plan_of(workload, step).objects) pages += object.pages;
+    for (const PlannedObject& object : plan_of(workload, step).objects) pages += object.pages;
     largest_step = std::max(largest_step, pages);
   }
-  const std::uint64_t survivors = std::max<std::uint64_t>(1, workload.producers - 1U);
+  const std::uint64_t survivors =
+      std::max<std::uint64_t>(1, workload.producers - (workload.lends ? 2U : 1U));
   workload.pages = static_cast<std::uint32_t>((largest_step + survivors - 1) / survivors) +
                    workload.reserve_pages;
 
@@ -59,13 +64,19 @@ StepPlanned plan_of(const SimulatedWorkload& workload, std::uint64_t step) {
           microbatch.keys.push_back(key);
           planned.objects.push_back(
               {.key = key,
-               .pages = static_cast<std::uint32_t>(draw.between(1, workload.reserve_pages))});
+               .pages = static_cast<std::uint32_t>(draw.between(1, workload.reserve_pages)),
+               .bundle = order});
         }
       planned.plan.microbatches.push_back(std::move(microbatch));
     }
   }
+  if (workload.lends)
+    planned.objects.push_back(
+        {.key = lent_key(step), .pages = workload.reserve_pages, .lender = workload.producers});
   return planned;
 }
+
+Key lent_key(std::uint64_t step) { return {.sample = step * 100 + 99, .part = 2}; }
 
 std::vector<std::byte> bytes_of(const Key& key, std::uint32_t pages) {
   RandomStream draw(key.sample, "bytes", key.part);

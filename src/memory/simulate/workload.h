@@ -27,6 +27,7 @@ struct SimulatedWorkload {
   std::uint32_t reserve_pages = 2;  // of the largest object
   std::uint32_t encoders = 1;
   std::uint64_t checkpoint_every = 3;  // steps
+  bool lends = false;                  // the last producer makes only what the others need
   Nanoseconds patience{};              // with a step, of the consumers; 0: without end
   SimulatedFaults faults;
 };
@@ -36,6 +37,8 @@ struct SimulatedWorkload {
 
 /// What a step is made of: a function of the data seed and the step.
 [[nodiscard]] StepPlanned plan_of(const SimulatedWorkload& workload, std::uint64_t step);
+/// The object that its producers need for all others of a step, where one lends.
+[[nodiscard]] Key lent_key(std::uint64_t step);
 /// The bytes of an object, which follow from its key; below `pages` pages.
 [[nodiscard]] std::vector<std::byte> bytes_of(const Key& key, std::uint32_t pages);
 

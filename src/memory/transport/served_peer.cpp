@@ -11,7 +11,7 @@ constexpr std::size_t kMostLeases = 4096;  // of one connection
 
 std::optional<Refusal> ServedPeer::answer(const PeerIdentity& peer, const Frame& frame,
                                           std::uint32_t epoch, FrameSocket& to) {
-  if (server_ == nullptr || peer.role != Role::kConsumer)
+  if (server_ == nullptr || peer.role == Role::kController)
     return Refusal{"role", str("memory: peer may not read here: rank ", peer.rank, ", type ",
                                name_of(frame.type()))};
   const Result<Message> message = parse_message(frame.type(), frame.body);

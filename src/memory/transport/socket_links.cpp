@@ -37,7 +37,6 @@ bool may_send(Role role, FrameType type) {
     case FrameType::kJoin:
       return role == Role::kProducer;
     case FrameType::kResolve:
-      return role == Role::kConsumer;
     case FrameType::kWorker:
       return role != Role::kController;
     case FrameType::kHeartbeat:

@@ -250,7 +250,7 @@ void Ucx::answer(const Asked& asked) {
   const auto found = peers_.find(asked.link);
   if (found == peers_.end() || !found->second.path) return;
   Peer& peer = found->second;
-  if (end_.server == nullptr || peer.identity.role != Role::kConsumer)
+  if (end_.server == nullptr || peer.identity.role == Role::kController)
     return links_.refuse(
         asked.link, {"role", str("memory: peer may not read here: rank ", peer.identity.rank)});
   PeerIdentity reader = peer.identity;

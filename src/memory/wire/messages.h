@@ -70,8 +70,8 @@ struct RetractMessage {
   friend bool operator==(const RetractMessage&, const RetractMessage&) = default;
 };
 
-/// Consumer to controller: asks for a later handle than that of PublishMessage::sequence, which was
-/// stale.
+/// To the controller. A consumer asks for a later handle than that of PublishMessage::sequence,
+/// which was stale; a producer for the handle of an object of another one, now or once it is there.
 struct ResolveMessage {
   Key key = {};
   std::uint64_t sequence = 0;

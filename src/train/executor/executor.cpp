@@ -316,6 +316,8 @@ void Executor::backward(Place place, bool puts_weights_off) {
   features_.keep_gradients(place.microbatch, pass.input.features);
   pass.input = {};
   pass.output = at::Tensor();
+  if (here_->is_backbone && place.stage == 0 && options_.give_gradients)
+    options_.give_gradients(place.microbatch);
   if (!puts_weights_off) {
     passes_.erase(place);
     --kept_;

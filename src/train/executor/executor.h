@@ -42,6 +42,8 @@ struct ExecutorOptions {
   FeatureExchange* ahead = nullptr;     // of the step after, which a module ahead encodes
   /// Returns the features of a microbatch that encoders beside the run make; null: there are none.
   std::function<model::Features(int microbatch)> take_features = {};
+  /// Called after the backward of a microbatch that such features went into, if it has one.
+  std::function<void(int microbatch)> give_gradients = {};
   std::function<void(mesh::Section)> on_section = {};  // before each pass
   std::function<void()> on_action = {};                // before each action
 };

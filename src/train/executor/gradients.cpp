@@ -259,11 +259,16 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
                           .features = options.ready,
                           .on_section = options.on_section,
                           .on_action = options.on_action};
-  if (options.flow != nullptr)
+  if (options.flow != nullptr) {
     running.take_features = [&](int bin) {
       return bin < microbatches.bins() ? options.flow->take(select(samples, microbatches.bin(bin)))
                                        : model::Features();
     };
+    running.give_gradients = [&](int bin) {
+      if (bin < microbatches.bins())
+        options.flow->lend_gradients(select(samples, microbatches.bin(bin)));
+    };
+  }
   const Stopwatch watch;
   std::unique_ptr<FeatureExchange> encoded;
   if (run.encodes_ahead() && options.ready == nullptr) {
@@ -287,6 +292,7 @@ BatchResult accumulate_gradients(model::Model& model, std::span<const data::Enco
   running.loss = std::ref(loss);
   Executor executor(model, run, running);
   executor.run(schedule.actions);
+  if (options.flow != nullptr) options.flow->finish_gradients();
   parallel::complete_gradients(model.units());
   Execution execution = executor.finish();
   TRIB_CHECK(execution.in_flight <= schedule.in_flight,

@@ -15,6 +15,7 @@
 #include "memory/progress/pool_directory.h"
 #include "ops/to_device.h"
 #include "train/flow/flow_terms.h"
+#include "train/flow/tower_lender.h"
 
 namespace tributary::train {
 namespace {
@@ -70,9 +71,12 @@ void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loa
   next_planned_ = first_step;
   const std::string directory = pool_directory(config_);
   const std::map<std::string, std::string> weights = digest_towers(backbone);
+  lender_ = make_lender(backbone);
   if (backbone.world().index() == 0) {
     memory::make_pool_directory(directory);
-    write_flow_terms(directory, flow_terms(config_, loader, weights));
+    FlowTerms terms = flow_terms(config_, loader, weights);
+    if (lender_) terms.piece_bytes = lender_->piece_bytes();
+    write_flow_terms(directory, terms);
     controller_ = std::make_unique<memory::PoolController>(memory::PoolControllerOptions{
         .directory = directory,
         .bind = config_.pool.bind,
@@ -91,6 +95,7 @@ void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loa
                                   .first_step = first_step,
                                   .ahead = static_cast<std::uint64_t>(config_.pool.ahead - 1),
                                   .engines = pool_engines(config_)});
+  if (lender_) lender_->join();
   if (config_.pool.encoders > 0) wait_for_encoders(backbone.world());
   keeps_ = config_.objective.compares_pairs();
 }
@@ -99,10 +104,27 @@ std::map<std::string, std::string> Flow::digest_towers(const mesh::Mesh& backbon
   std::map<std::string, std::string> digests;
   for (const FlowModule& module : modules_) {
     const bool tells = consumer_of(backbone) == 0;
-    const std::string own = tells ? digest_weights(*model_, module.name) : std::string();
+    const std::string own = tells ? digest_tower(*model_, module) : std::string();
     for (const std::string& text : backbone.world().gather_text(own)) digests[module.name] += text;
   }
   return digests;
+}
+
+std::unique_ptr<TowerLender> Flow::make_lender(const mesh::Mesh& backbone) {
+  std::vector<FlowModule> training = modules_;
+  std::erase_if(training, [](const FlowModule& module) { return !module.trains; });
+  if (training.empty()) return nullptr;
+  return std::make_unique<TowerLender>(
+      config_, std::move(training), *model_, backbone.world(),
+      TowerLender::Options{
+          .consumers = static_cast<std::uint32_t>(backbone.data_ranks() * readers_),
+          .consumer = consumer_of(backbone),
+          .page_bytes = page_bytes_,
+          .most_pages = most_pages(),
+          .take = [this](const memory::Key& key,
+                         bool waits) { return waits ? wait_for(key) : reader_->take(key, {}); },
+          .is_planned = [this](const memory::Key& key) { return is_planned(key); },
+          .use = &use_});
 }
 
 void Flow::wait_for_encoders(const mesh::Group& world) const {
@@ -146,14 +168,16 @@ void Flow::plan(const DealtBatch& batch) {
   for (std::size_t i = 0; i < batch.shapes.size(); ++i)
     for (const FlowModule& module : modules_) {
       const std::uint64_t pages = pages_of(module, batch.shapes[i]);
+      if (module.trains) continue;
       if (pages == 0 || pages > most_pages()) continue;  // nothing to make, or made here
       keys[i].push_back(key_of(module, batch.first_index + static_cast<std::int64_t>(i)));
       planned.objects.push_back(
           {.key = keys[i].back(), .pages = static_cast<std::uint32_t>(pages)});
     }
+  if (lender_) lender_->plan(batch, planned.plan.step, planned.objects, keys);
   {
     const std::scoped_lock lock(mutex_);
-    for (const memory::AssignedObject& object : planned.objects) planned_.insert(object.key);
+    for (const memory::PlannedObject& object : planned.objects) planned_.insert(object.key);
   }
   if (!controller_) return;
   for (std::uint32_t replica = 0; replica < batch.microbatches.size(); ++replica)
@@ -189,8 +213,14 @@ std::optional<memory::PoolObject> Flow::wait_for(const memory::Key& key) {
   }
 }
 
+memory::Key Flow::key_of_features(const FlowModule& module, std::int64_t sample) const {
+  return module.trains ? key_of(module, TowerObject::kFeatures, sample,
+                                static_cast<std::uint64_t>(step_of(sample)))
+                       : key_of(module, sample);
+}
+
 at::Tensor Flow::take_from_pool(const FlowModule& module, const data::EncodedSample& sample) {
-  std::optional<memory::PoolObject> object = wait_for(key_of(module, sample.id));
+  std::optional<memory::PoolObject> object = wait_for(key_of_features(module, sample.id));
   if (!object || object->fields.tokens != record_mark(sample)) return {};
   const at::TensorOptions options = model_->units().front()->whole_options();
   const std::vector<std::int64_t> rows = feature_rows(*model_, module, sample.shape());
@@ -211,7 +241,7 @@ at::Tensor Flow::take_from_pool(const FlowModule& module, const data::EncodedSam
 
 at::Tensor Flow::features_of(const FlowModule& module, const data::EncodedSample& sample) {
   if (pages_of(module, sample.shape()) == 0) return {};
-  const memory::Key key = key_of(module, sample.id);
+  const memory::Key key = key_of_features(module, sample.id);
   if (auto kept = kept_.extract(key)) return kept.mapped();
   at::Tensor features;
   if (is_planned(key)) features = take_from_pool(module, sample);
@@ -231,10 +261,23 @@ model::Features Flow::take(std::span<const data::EncodedSample* const> samples) 
     std::vector<at::Tensor> of_samples;
     for (const data::EncodedSample* sample : samples)
       of_samples.push_back(features_of(module, *sample));
+    if (module.trains) lender_->take_leaves(module, samples, of_samples);
     if (at::Tensor own = join_features(*model_, module, samples, of_samples); own.defined())
       features[module.name] = std::move(own);
   }
   return features;
+}
+
+void Flow::begin_step(std::int64_t first_index) {
+  if (lender_) lender_->begin_step(static_cast<std::uint64_t>(step_of(first_index)), first_index);
+}
+
+void Flow::lend_gradients(std::span<const data::EncodedSample* const> samples) {
+  if (lender_) lender_->lend_gradients(samples);
+}
+
+void Flow::finish_gradients() {
+  if (lender_) lender_->finish_gradients();
 }
 
 FlowUse Flow::finish_step(std::int64_t first_index) {
@@ -243,6 +286,7 @@ FlowUse Flow::finish_step(std::int64_t first_index) {
     use_.encoders = static_cast<std::int64_t>(counts.producers);
     use_.pool_bytes = static_cast<std::int64_t>(counts.pages_used * page_bytes_);
   }
+  if (lender_) lender_->finish_step(static_cast<std::uint64_t>(step_of(first_index)));
   if (reader_) reader_->finish_step(static_cast<std::uint64_t>(step_of(first_index)));
   kept_.clear();
   waits_ = true;

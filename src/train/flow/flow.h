@@ -25,6 +25,8 @@
 
 namespace tributary::train {
 
+class TowerLender;
+
 /// A global batch as it was dealt.
 struct DealtBatch {
   std::int64_t first_index = 0;
@@ -53,8 +55,15 @@ class Flow {
             std::function<void()> on_progress);
   /// Lets encoders begin with a batch. Called by a thread of the loader, batch after batch.
   void plan(const DealtBatch& batch);
+  /// Weights have changed: towers that train go on with them.
+  void begin_step(std::int64_t first_index);
   /// The features of a microbatch, as the first stage of the backbone takes them.
   [[nodiscard]] model::Features take(std::span<const data::EncodedSample* const> samples);
+  /// The backward of a microbatch has come to its features.
+  void lend_gradients(std::span<const data::EncodedSample* const> samples);
+  /// Sets the gradients of the towers, which are not yet added up over the ranks. After the last
+  /// backward of a step.
+  void finish_gradients();
   /// The objects of a batch are not needed any more. Returns what this rank took of it.
   FlowUse finish_step(std::int64_t first_index);
   /// The run is over: its encoders end too.
@@ -72,6 +81,8 @@ class Flow {
   [[nodiscard]] at::Tensor take_from_pool(const FlowModule& module,
                                           const data::EncodedSample& sample);
   [[nodiscard]] std::optional<memory::PoolObject> wait_for(const memory::Key& key);
+  [[nodiscard]] memory::Key key_of_features(const FlowModule& module, std::int64_t sample) const;
+  [[nodiscard]] std::unique_ptr<TowerLender> make_lender(const mesh::Mesh& backbone);
   /// Whether some encoder was asked for the object.
   [[nodiscard]] bool is_planned(const memory::Key& key);
   /// The digests of the towers' weights, which the ranks of the first stage have.
@@ -86,6 +97,7 @@ class Flow {
   std::uint32_t readers_ = 1;       // of a replica: the ranks of its first stage
   std::unique_ptr<memory::PoolController> controller_;  // of rank 0
   std::unique_ptr<memory::PoolReader> reader_;          // with the first stage of the backbone
+  std::unique_ptr<TowerLender> lender_;                 // null: no tower trains
   // A step on pairs takes the features of a microbatch twice: for the reference, and to train.
   bool keeps_ = false;
   std::map<memory::Key, at::Tensor> kept_;

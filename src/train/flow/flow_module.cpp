@@ -43,8 +43,12 @@ std::vector<at::Tensor> own_items(std::span<const Grid> grids, std::span<const a
 
 }  // namespace
 
-std::vector<FlowModule> flow_modules(const config::ParallelSection& parallel,
+std::vector<FlowModule> flow_modules(const config::RunConfig& run,
                                      const config::ModelConfig& model) {
+  const config::ParallelSection& parallel = run.parallel;
+  const auto trains = [&](const std::string& name) {
+    return !run.model.has_adapters() && std::ranges::count(run.model.freeze, name) == 0;
+  };
   std::vector<FlowModule> modules;
   std::uint16_t part = 0;
   for (const config::FrontModule& front : config::front_modules(model)) {
@@ -52,7 +56,8 @@ std::vector<FlowModule> flow_modules(const config::ParallelSection& parallel,
     const auto own =
         std::ranges::find(parallel.modules, front.name, &config::ModuleSection::module);
     if (own != parallel.modules.end() && own->placement == config::Placement::kFlow)
-      modules.push_back({.name = front.name, .part = part, .takes = front.takes});
+      modules.push_back(
+          {.name = front.name, .part = part, .takes = front.takes, .trains = trains(front.name)});
     ++part;
   }
   std::ranges::sort(modules, {}, &FlowModule::name);
@@ -96,6 +101,11 @@ Bytes feature_bytes(const model::Model& model, const FlowModule& module, const S
 at::Tensor encode_features(model::Model& model, const FlowModule& module,
                            const data::EncodedSample& sample, at::Device device) {
   const at::NoGradGuard no_grad;
+  return run_tower(model, module, sample, device);
+}
+
+at::Tensor run_tower(model::Model& model, const FlowModule& module,
+                     const data::EncodedSample& sample, at::Device device) {
   return model
       .run_encoder_stage(module.name, /*stage=*/0, input_of(module, sample, device), /*input=*/{})
       .contiguous();

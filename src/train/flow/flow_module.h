@@ -17,16 +17,17 @@
 
 namespace tributary::train {
 
-/// A frozen encoder whose features come from processes of the verb `encoder`, by way of the pool.
+/// An encoder whose features come from processes of the verb `encoder`, by way of the pool.
 /// One object holds the features of all items of one sample that it takes.
 struct FlowModule {
   std::string name;
   std::uint16_t part = 0;       // of an object's key: the place among the encoders of the model
   std::vector<Modality> takes;  // in whose order an object holds its items
+  bool trains = false;          // its objects are of one step: tower_objects.h
 };
 
 /// The modules with placement `flow`, ascending by name.
-[[nodiscard]] std::vector<FlowModule> flow_modules(const config::ParallelSection& parallel,
+[[nodiscard]] std::vector<FlowModule> flow_modules(const config::RunConfig& run,
                                                    const config::ModelConfig& model);
 
 /// The type of features in the pool. errors: Fault::kBug for another than f32 and bf16
@@ -53,6 +54,9 @@ struct FlowModule {
 /// shape: returns [features, feature_width], modality after modality
 [[nodiscard]] at::Tensor encode_features(model::Model& model, const FlowModule& module,
                                          const data::EncodedSample& sample, at::Device device);
+/// The same with the graph for a backward. shape: as encode_features
+[[nodiscard]] at::Tensor run_tower(model::Model& model, const FlowModule& module,
+                                   const data::EncodedSample& sample, at::Device device);
 
 /// The features that this rank of the first stage projects of a pack, modality after modality, from
 /// those of its samples: those of all items, or its share where cp and ulysses split the pack.

@@ -19,6 +19,7 @@
 #include "core/json.h"
 #include "core/sha256.h"
 #include "memory/transport/choose_engine.h"
+#include "train/flow/tower_objects.h"
 
 namespace tributary::train {
 namespace {
@@ -75,6 +76,12 @@ std::string digest_weights(const model::Model& model, const std::string& module)
   return sha256(text);
 }
 
+std::string digest_tower(const model::Model& model, const FlowModule& module) {
+  if (!module.trains) return digest_weights(model, module.name);
+  return str("those of each step, with a gradient of ",
+             FlatTower(model, module.name).gradient_bytes().count, " bytes");
+}
+
 FlowTerms flow_terms(const config::RunConfig& config, const data::Loader& loader,
                      const std::map<std::string, std::string>& weights) {
   FlowTerms terms{.compute_threads = at::get_num_threads(), .loader = loader.state()};
@@ -90,6 +97,7 @@ void write_flow_terms(const std::string& directory, const FlowTerms& terms) {
   const Json json{{"format", "tributary flow 1"},
                   {"settings", terms.settings},
                   {"compute_threads", terms.compute_threads},
+                  {"piece_bytes", terms.piece_bytes},
                   {"loader", data::to_json(terms.loader)}};
   replace_file(real_file_system(), directory + kTermsFile, json.dump(2) + "\n");
 }
@@ -102,6 +110,7 @@ FlowTerms read_flow_terms(const std::string& directory) {
   try {
     return {.settings = json.at("settings").get<std::map<std::string, std::string>>(),
             .compute_threads = json.at("compute_threads").get<int>(),
+            .piece_bytes = json.at("piece_bytes").get<std::int64_t>(),
             .loader = data::loader_state_from_json(json.at("loader"), path)};
   } catch (const Json::exception& error) {
     TRIB_RAISE(Fault::kInput, .what = parts.what, .where = path, .found = error.what(),

@@ -8,6 +8,7 @@
 #include "data/loader/loader.h"
 #include "memory/address/page_table.h"
 #include "model/model.h"
+#include "train/flow/flow_module.h"
 
 namespace tributary::train {
 
@@ -17,9 +18,13 @@ struct FlowTerms {
   /// sides must have the same.
   std::map<std::string, std::string> settings = {};
   int compute_threads = 1;        // on which bits depend; an encoder takes as many
+  std::int64_t piece_bytes = 0;   // in which the weights of towers that train travel
   data::LoaderState loader = {};  // where the data of the run stood at its start
 };
 
+/// A digest of what a run and its encoders must have alike of a tower: its weights where it is
+/// frozen, else the size of its gradient. Where it trains they come with each step.
+[[nodiscard]] std::string digest_tower(const model::Model& model, const FlowModule& module);
 /// A digest of the parameters of a module, which this process holds whole. cost: reads them once
 [[nodiscard]] std::string digest_weights(const model::Model& model, const std::string& module);
 

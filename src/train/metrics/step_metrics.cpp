@@ -99,6 +99,8 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
     line["flow"] = {{"objects", metrics.flow->objects},
                     {"bytes", metrics.flow->bytes},
                     {"encoded_here", metrics.flow->encoded_here},
+                    {"gradients", metrics.flow->gradients},
+                    {"gradients_here", metrics.flow->gradients_here},
                     {"starved", rounded(metrics.flow->starved, 6)},
                     {"encoding", rounded(metrics.flow->encoding, 6)},
                     {"encoders", metrics.flow->encoders},

@@ -48,13 +48,15 @@ struct PipelineUse {
 
 /// Features from encoders beside the run, of all ranks; without such encoders nothing is written.
 struct FlowUse {
-  std::int64_t objects = 0;       // that the pool gave
-  std::int64_t bytes = 0;         // of them
-  std::int64_t encoded_here = 0;  // samples that ranks encoded, because nobody had in time
-  double starved = 0;             // [s] that ranks waited for features
-  double encoding = 0;            // [s] that they encoded
-  std::int64_t encoders = 0;      // processes that encode for the run, at the end of the step
-  std::int64_t pool_bytes = 0;    // of features that they hold then
+  std::int64_t objects = 0;         // that the pool gave
+  std::int64_t bytes = 0;           // of them
+  std::int64_t encoded_here = 0;    // samples that ranks encoded, because nobody had in time
+  std::int64_t gradients = 0;       // samples by which encoders made the gradient of their towers
+  std::int64_t gradients_here = 0;  // by which ranks made it
+  double starved = 0;               // [s] that ranks waited for features
+  double encoding = 0;              // [s] that they encoded
+  std::int64_t encoders = 0;        // processes that encode for the run, at the end of the step
+  std::int64_t pool_bytes = 0;      // of features that they hold then
 };
 
 /// How level the work of the ranks was, and what planning it took.

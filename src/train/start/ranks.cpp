@@ -219,8 +219,10 @@ model::ModelLayout lay_out(const config::RunConfig& config, const config::Plan& 
     parallel::Layout layout =
         layout_of(config, mesh, {.is_cut = is_cut, .splits_backward = splits});
     if (is_cut) layout.stages = map_stages(map, *plan.find(module));
-    // Each rank has all of such a module and runs it by itself.
-    if (plan.find(module)->placement == config::Placement::kFlow) layout.chain = nullptr;
+    // Each rank has all of such a module and runs it by itself; only gradients are added up.
+    const bool flows = plan.find(module)->placement == config::Placement::kFlow;
+    if (flows && plan.find(module)->train == config::TrainMode::kFrozen) layout.chain = nullptr;
+    if (flows && layout.chain) layout.chain->split_backward(false);
     return layout;
   };
   model::ModelLayout layouts(lay_out_module(std::string(config::kBackboneModule), meshes.backbone));

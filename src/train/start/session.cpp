@@ -258,7 +258,7 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   if (!config.batch.costs.empty())
     session.times = std::make_shared<const MeasuredTimes>(
         config, session.plan, session.mesh->world().size(), at::get_num_threads());
-  const std::vector<FlowModule> flowing = flow_modules(config.parallel, session.model_config);
+  const std::vector<FlowModule> flowing = flow_modules(config, session.model_config);
   if (!flowing.empty()) {
     session.flow = std::make_unique<Flow>(config, flowing);
     int& prefetched = session.config.data.prefetch_batches;  // encoders learn of dealt batches

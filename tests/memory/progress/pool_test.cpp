@@ -344,5 +344,36 @@ TEST(Pool, RefusesStepsThatNoMessageHolds) {
   EXPECT_THROW(pool.controller->plan(step), Error);
 }
 
+TEST(Pool, LetsProducersReadWhatAReaderLends) {
+  Pool pool;
+  PoolProducerOptions options = producer_options(pool.directory.path());
+  PoolProducer producer(options);
+  options.process = lender_process(/*consumers=*/1, /*consumer=*/0);
+  PoolProducer lender(options);
+  ASSERT_TRUE(pool.know_producers(1));  // the lender is none of them
+  const Key made{.sample = 1}, needed{.sample = 2};
+  pool.controller->plan({.plan = {.step = 0, .microbatches = {{.keys = {made}}}},
+                         .objects = {{.key = made, .pages = 1},
+                                     {.key = needed, .pages = 2, .lender = options.process}}});
+  const auto task = producer.next(kLong);
+  ASSERT_TRUE(task && task->key == made);
+  producer.ask(needed, 0);
+  EXPECT_FALSE(producer.take(needed));
+  const auto lent = lender.next(kLong);
+  ASSERT_TRUE(lent && lent->key == needed);
+  const std::vector<std::byte> bytes(kPoolPage + 100, std::byte{7});
+  lender.finish(*lent, bytes, {.tokens = 3});
+  EXPECT_FALSE(producer.next(kLong));  // ends, since something has come
+  const auto object = producer.take(needed);
+  ASSERT_TRUE(object);
+  EXPECT_TRUE(std::ranges::equal(object->bytes.span(), bytes));
+  EXPECT_EQ(object->fields.tokens, 3);
+  EXPECT_FALSE(producer.take(needed));  // handed over once
+  producer.drop(*task);
+  EXPECT_FALSE(pool.readers[0]->take(made, kLong));  // and its reader knows
+  pool.readers[0]->finish_step(0);
+  EXPECT_TRUE(until([&] { return producer.low() == 1; }));
+}
+
 }  // namespace
 }  // namespace tributary::memory

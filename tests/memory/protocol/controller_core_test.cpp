@@ -248,5 +248,51 @@ TEST_F(ControllerCoreTest, SurvivesAReportOfALostProducer) {
   EXPECT_TRUE(all_of<StopProcess>(give(Tick{})).empty());
 }
 
+TEST_F(ControllerCoreTest, TellsAnOwnerThatHasAskedWhereAnObjectIs) {
+  plan(0);
+  const MessageReceived question = from(kOther, ResolveMessage{.key = {.sample = 0}});
+  EXPECT_TRUE(sent<PublishMessage>(give(question)).empty());
+  const auto told = sent<PublishMessage>(
+      give(from(kProducer, PublishMessage{.sequence = 1, .handle = handle_of(0, kProducer)})));
+  ASSERT_EQ(told.size(), 2);
+  EXPECT_EQ(told[0].first, kConsumer);
+  EXPECT_EQ(told[1].first, kOther);
+  EXPECT_EQ(sent<PublishMessage>(give(question)).size(), 1);  // it has not heard
+}
+
+class ObjectBookTest : public testing::Test {
+ protected:
+  void add(std::uint64_t sample, std::uint32_t bundle, std::optional<std::uint16_t> lender = {}) {
+    book.add(0, {.key = {.sample = sample}, .pages = 1, .bundle = bundle, .lender = lender}, {});
+  }
+  std::vector<std::uint64_t> samples_of(std::uint16_t owner) {
+    std::vector<std::uint64_t> samples;
+    for (const AssignedObject& object : book.objects_of(0, owner))
+      samples.push_back(object.key.sample);
+    return samples;
+  }
+  ObjectBook book{1};
+};
+
+TEST_F(ObjectBookTest, KeepsABundleTogetherWhereThereIsRoom) {
+  for (const std::uint32_t bundle : {1, 2}) {
+    add(10 * bundle, bundle);
+    for (std::uint64_t i = 1; i < 3; ++i) add(10 * bundle + i, bundle);
+  }
+  book.assign(0, std::vector<OwnerSpace>{{.process = 1, .pages = 4}, {.process = 2, .pages = 4}});
+  EXPECT_EQ(samples_of(1), (std::vector<std::uint64_t>{10, 11, 12}));
+  EXPECT_EQ(samples_of(2), (std::vector<std::uint64_t>{20, 21, 22}));
+}
+
+TEST_F(ObjectBookTest, AsksALenderForItsOwnAlone) {
+  add(1, 0);
+  add(2, 0, 2);
+  add(3, 0, 3);  // which is not there
+  book.assign(0, std::vector<OwnerSpace>{{.process = 1, .pages = 4},
+                                         {.process = 2, .pages = 4, .lends = true}});
+  EXPECT_EQ(samples_of(1), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(samples_of(2), std::vector<std::uint64_t>{2});
+}
+
 }  // namespace
 }  // namespace tributary::memory

@@ -111,7 +111,7 @@ TEST_F(OwnerCoreTest, ChecksAGetInOrder) {  // each request breaks its own rule 
     breaks[i].second(request);
     EXPECT_EQ(status_of(request), breaks[i].first) << i;
   }
-  EXPECT_EQ(status_of(request, kOther), Status::kBounds);  // the role before all
+  EXPECT_EQ(status_of(request, kController), Status::kBounds);  // the role before all
 }
 
 TEST_F(OwnerCoreTest, RefusesWhatLeavesTheObject) {  // I19
@@ -304,6 +304,38 @@ TEST_F(OwnerCoreTest, RevokesTheNewestObjectsForAnOlderOne) {
   EXPECT_EQ(retracted[0].second.key.sample, 6);
   EXPECT_EQ(retracted[1].second.key.sample, 5);
   EXPECT_EQ(owner.credits().available(), 2 - all_of<Encode>(actions).size());
+}
+
+TEST_F(OwnerCoreTest, AsksUntilItHasReadWhatAnotherOneLends) {
+  const auto asked = [&] { return sent<ResolveMessage>(give(Tick{})).size(); };
+  const auto first = sent<ResolveMessage>(give(ObjectAsked{.key = {.sample = 8}, .step = 0}));
+  ASSERT_EQ(first.size(), 1);
+  EXPECT_EQ(first[0].second.key.sample, 8);
+  EXPECT_EQ(asked(), 0);
+  now = at_ms(300);
+  EXPECT_EQ(asked(), 1);
+  const PublishMessage there{.sequence = 1, .handle = handle_of(8, kOther)};
+  for (const Status status : {Status::kStale, Status::kOk}) {
+    const auto actions = give(from(kController, there));
+    EXPECT_EQ(sent<AckMessage>(actions).size(), 1);
+    const auto gets = all_of<StartGet>(actions);
+    ASSERT_EQ(gets.size(), 1);
+    EXPECT_EQ(gets[0].handle, there.handle);
+    give(GetDone{.request = gets[0].request, .status = status});
+    now = now + Nanoseconds{300'000'000};
+    EXPECT_EQ(asked(), status == Status::kOk ? 0 : 1);
+  }
+  EXPECT_TRUE(all_of<StartGet>(give(from(kController, there))).empty());
+}
+
+TEST_F(OwnerCoreTest, AsksForNothingOfAStepThatIsOver) {
+  give(ObjectAsked{.key = {.sample = 8}, .step = 0});
+  give(ObjectAsked{.key = {.sample = 9}, .step = 1});
+  give(from(kController, CommitMessage{.step = 0}));
+  now = at_ms(300);
+  const auto asked = sent<ResolveMessage>(give(Tick{}));
+  ASSERT_EQ(asked.size(), 1);
+  EXPECT_EQ(asked[0].second.key.sample, 9);
 }
 
 }  // namespace

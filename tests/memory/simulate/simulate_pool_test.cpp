@@ -37,8 +37,8 @@ TEST(SimulatePool, KeepsItsInvariantsUnderRandomFaults) {
       std::vector<std::uint64_t> planned;  // I13: every sample once
       for (std::uint64_t step = 0; step < workload.steps; ++step) {
         std::set<std::uint64_t> samples;
-        for (const AssignedObject& object : plan_of(workload, step).objects)
-          samples.insert(object.key.sample);
+        for (const PlannedObject& object : plan_of(workload, step).objects)
+          if (!object.lender) samples.insert(object.key.sample);
         planned.insert(planned.end(), samples.begin(), samples.end());
       }
       std::vector<std::uint64_t> committed = run.committed_samples;
@@ -59,6 +59,7 @@ TEST(SimulatePool, KeepsItsInvariantsUnderRandomFaults) {
 TEST(SimulatePool, LogsTheSamePlansWhateverHappens) {  // I14
   SimulatedWorkload workload = draw_workload(1);
   workload.faults = {};
+  workload.lends = false;
   workload.producers = 1;
   workload.pages = 128;
   const Digest plan_log = simulate_pool(workload).plan_log;

@@ -176,12 +176,12 @@ TEST_P(SocketEngine, RefusesWhoHoldsAnotherKey) {
 }
 
 TEST_P(SocketEngine, RefusesWhatTheRoleMayNotDo) {
-  Served producer = open_reader(GetParam(), {.self = make_member(2, Role::kProducer, 2)});
-  Poller all({serving.engine.get(), producer.engine.get()});
-  const PeerLink other = producer.engine->connect(serving.row, in_seconds(5)).value();
+  Served controller = open_reader(GetParam(), {.self = make_member(2, Role::kController, 2)});
+  Poller all({serving.engine.get(), controller.engine.get()});
+  const PeerLink other = controller.engine->connect(serving.row, in_seconds(5)).value();
   const ObjectHandle handle = owner.put(1, 1000);
   std::vector<std::byte> into(1000);
-  const TransferId id = producer.engine->post_get(other, handle, into, in_seconds(5)).value();
+  const TransferId id = controller.engine->post_get(other, handle, into, in_seconds(5)).value();
   ASSERT_TRUE(all.wait_for(id));
   EXPECT_EQ(all.done[id], Status::kPeerLost);
   EXPECT_EQ(serving.links->refusals().of("role"), 1);

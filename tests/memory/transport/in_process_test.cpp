@@ -165,12 +165,12 @@ TEST_F(InProcessTest, ClosesTheLinkOfARequestOutOfBounds) {
   EXPECT_FALSE(reading->post_get(link, handle, into, kLater));
 }
 
-TEST_F(InProcessTest, RefusesWhoIsNoConsumer) {
-  InProcess producer(identity_of(6, Role::kProducer), nullptr, members);
-  const PeerLink other = producer.connect(row(), kLater).value();
+TEST_F(InProcessTest, RefusesTheController) {
+  InProcess controller(identity_of(6, Role::kController), nullptr, members);
+  const PeerLink other = controller.connect(row(), kLater).value();
   into.resize(100);
-  static_cast<void>(producer.post_get(other, owner.put(1, 100), into, kLater).value());
-  EXPECT_EQ(take<TransferDone>(producer).at(0).status, Status::kBounds);
+  static_cast<void>(controller.post_get(other, owner.put(1, 100), into, kLater).value());
+  EXPECT_EQ(take<TransferDone>(controller).at(0).status, Status::kBounds);
 }
 
 TEST_F(InProcessTest, CarriesMessagesBothWays) {

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "memory/address/host_id.h"
+#include "memory/progress/control_links.h"
+#include "memory/progress/object_gets.h"
+#include "memory/progress/pool_directory.h"
+#include "memory/progress/pool_producer.h"
+#include "memory/progress/served_objects.h"
+#include "memory/protocol/owner_core.h"
+#include "memory/transport/memfd.h"
+#include "memory/transport/socket/tcp_socket.h"
+#include "memory/transport/tcp.h"
+#include "memory/transport/ucx.h"
+
+namespace tributary::memory {
+
+/// What a producer is in one job.
+struct OwningMember {
+  OwningMember(const FoundPool& found, const PoolProducerOptions& options,
+               const SealedSegment& segment, std::uint16_t process, std::uint32_t incarnation)
+      : core({.identity = {.process = process,
+                           .controller = kControllerProcess,
+                           .incarnation = incarnation},
+              .timers = found.job.timers,
+              .place = {.tier = Tier::kDram,
+                        .process = process,
+                        .page_bytes = segment.layout().page_bytes,
+                        .pages = static_cast<std::uint32_t>(segment.layout().pages())},
+              .reserve_pages = static_cast<std::uint32_t>(found.job.reserve_pages),
+              .window = found.job.window,
+              .encoders = options.encoders,
+              .encode_attempts = options.encode_attempts},
+             PageTable{}, segment.generations()),
+        objects(core, segment),
+        end{.self = found.job.member(Role::kProducer, process, incarnation), .server = &objects},
+        control({.self = end.self}, found.key),
+        tcp(end, found.key),
+        memfd(end, found.key),
+        key(found.key),
+        reading{.engines = options.engines, .host = local_host_towards(found.job.endpoint)} {}
+
+  /// Called once, when the controller has let it in.
+  void begin_epoch(std::uint32_t epoch) {
+    for (SocketLinks* links : {&control.links(), &tcp.links(), &memfd.links()})
+      links->set_epoch(epoch);
+    if (ucx) ucx->set_epoch(epoch);
+    end.epoch = epoch;
+    asked.emplace(Reader{.process = end.self.process, .host_id = read_host_id()},
+                  open_engines(end, key, reading));
+  }
+  [[nodiscard]] std::vector<Transport*> engines() {
+    std::vector<Transport*> all = {&tcp, &memfd};
+    if (ucx) all.push_back(ucx.get());
+    return all;
+  }
+
+  OwnerCore core;
+  ServedObjects objects;
+  LinkEnd end;
+  ControlLinks control;
+  Tcp tcp;
+  Memfd memfd;
+  std::unique_ptr<Ucx> ucx;  // where it is asked for
+  JobKey key;
+  EngineOptions reading;
+  std::optional<ObjectGets> asked;  // once it has an epoch
+};
+
+}  // namespace tributary::memory
