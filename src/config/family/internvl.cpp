@@ -98,6 +98,13 @@ void require_internvl2_5(const JsonObject& config) {
   require(config.text("template", "internvl2_5") == "internvl2_5", "template",
           "internvl2_5, as which chats are written",
           "to train it on such chats, set the key to internvl2_5, and data.system_prompt");
+  const JsonObject text = section_of(config, "llm_config");
+  TRIB_REQUIRE(!text.text("model_type", "").starts_with("internlm"),
+               .what = "config: text model is not supported", .where = text.where("model_type"),
+               .found = text.found("model_type"), .expected = "qwen2, qwen3 or llama",
+               .fix =
+                   "take a size whose text model is Qwen2.5: InternVL 2.5 has it with 1B, 4B, 38B "
+                   "and 78B, InternVL 3 with all but 9B");
   const std::int64_t tile =
       read_side(section_of(config, "vision_config"), "image_size", kAuthorsKeys.sizes.tile);
   require(config.whole_or_null("force_image_size", tile, {1, 4096}) == tile, "force_image_size",

@@ -55,11 +55,7 @@ BackboneConfig read_text_section(const JsonObject& config, const std::string& ke
   const bool reads_text = family != all_families().end() && !text.object("vision_config");
   TRIB_REQUIRE(reads_text, .what = "config: text model is not supported",
                .where = text.where("model_type"), .found = escaped(type),
-               .expected = "qwen2, qwen3 or llama",
-               .fix = type == "internlm2"
-                          ? "take a size whose text model is Qwen2.5: InternVL 2.5 has it with 1B, "
-                            "4B, 38B and 78B, InternVL 3 with all but 9B"
-                          : "");
+               .expected = "qwen2, qwen3 or llama");
   return family->read(text).backbone;
 }
 
