@@ -35,9 +35,13 @@ constexpr std::array<std::string_view, 6> kKeys{
 constexpr std::array<std::string_view, 4> kOtherData{"data.workers", "data.prefetch_batches",
                                                      "data.bad_fraction", "data.bad_at_least"};
 /// Files of the model by which samples are made.
-constexpr std::array<const char*, 5> kFiles{"config.json", "tokenizer.json", "chat_template.jinja",
-                                            "preprocessor_config.json",
-                                            "video_preprocessor_config.json"};
+constexpr std::array kFiles{"config.json",
+                            "tokenizer.json",
+                            "vocab.json",
+                            "merges.txt",
+                            "chat_template.jinja",
+                            "preprocessor_config.json",
+                            "video_preprocessor_config.json"};
 
 bool matters(const std::string& key) {
   if (key.starts_with("data.")) return std::ranges::count(kOtherData, key) == 0;
