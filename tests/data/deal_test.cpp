@@ -25,6 +25,9 @@ class LateEncoder final : public SampleEncoder {
     if (text.starts_with("late")) return Refusal{"late_error", "text is " + text};
     return letters_.encode(record);
   }
+  Result<EncodedSample> encode_without(const Record& record, ModalitySet /*rows*/) const override {
+    return letters_.encode(record);
+  }
   Result<HeldOutSample> encode_held_out(const Record& record) const override {
     return letters_.encode_held_out(record);
   }
@@ -129,6 +132,28 @@ TEST_F(DealTest, APartDecodesItsOwnSamplesAlone) {
   EXPECT_LT(own, kBatches * 3);
   EXPECT_GE(late_.decoded, own);
   EXPECT_LE(late_.decoded, own + 8) << "of the batch read ahead";
+}
+
+TEST_F(DealTest, WhatOthersEncodeIsDecodedOnlyWhereItsPixelsAreBad) {
+  Loader one(options(), late_);
+  std::vector<std::string> expected;
+  for (int i = 0; i < kBatches; ++i)
+    for (const EncodedSample& sample : one.next_batch()) expected.push_back(name_of(sample));
+  const LateEncoder encoder;
+  LoaderOptions leaving = part(0, 1);
+  leaving.leaves = [](std::int64_t id) {
+    return id % 8 == 3 ? ModalitySet() : ModalitySet(kMediaModalities);  // this one nobody encodes
+  };
+  leaving.lacks = [](const EncodedSample& sample) { return text_of(sample).starts_with("late"); };
+  std::vector<std::string> found;
+  Loader loader(leaving, encoder);
+  loader.end_at(kBatches * 8);
+  for (int i = 0; i < kBatches; ++i)
+    for (const EncodedSample& sample : loader.next_batch()) found.push_back(name_of(sample));
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(loader.state().quarantined, one.state().quarantined);
+  EXPECT_GE(encoder.decoded, kBatches);
+  EXPECT_LE(encoder.decoded, 2 * kBatches) << "one of 8, bad ones, and those in their place";
 }
 
 /// Exchanges messages between the readers of one part, which are threads.

@@ -68,4 +68,14 @@ Result<std::vector<Picture>> decode_clip(const Record& record, const Clip& clip,
   return pictures;
 }
 
+Result<PatchedItem> item_without_rows(const Record& record, MediaReference medium, const Grid& grid,
+                                      const std::optional<PreprocessorConfig>& config) {
+  if (medium.modality != Modality::kVideo)
+    return PatchedItem{.modality = medium.modality, .grid = grid, .rows = {}};
+  const Clip& clip = record.clips[static_cast<std::size_t>(medium.index)];
+  const Result<ClipFrames> measured = measure_clip(record, clip, *config);
+  if (!measured) return measured.refusal();
+  return clip_without_rows(grid, measured.value().fps, *config);
+}
+
 }  // namespace tributary::data

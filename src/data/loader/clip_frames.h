@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/result.h"
@@ -29,5 +30,12 @@ struct ClipFrames {
 /// Decodes the frames that measure_clip has found.
 [[nodiscard]] Result<std::vector<Picture>> decode_clip(const Record& record, const Clip& clip,
                                                        const ClipFrames& frames);
+
+/// What encoding gives of a medium, without its rows: of a clip, headers say how fast it goes.
+///
+/// errors: of a clip, as measure_clip
+[[nodiscard]] Result<PatchedItem> item_without_rows(
+    const Record& record, MediaReference medium, const Grid& grid,
+    const std::optional<PreprocessorConfig>& config);
 
 }  // namespace tributary::data

@@ -35,6 +35,7 @@ std::size_t find_answer(const std::vector<Turn>& turns) {
 struct SizedChat {
   EncodedChat chat;
   SampleShape shape;
+  std::vector<Grid> grids;  // [media]
 };
 
 void append(EncodedChat& chat, const EncodedChat& other) {
@@ -57,11 +58,14 @@ class QwenEncoder final : public SampleEncoder {
     return describe_as(record, /*truncates=*/false);
   }
   Result<EncodedSample> encode(const Record& record) const override {
-    return encode_with(record, encoding_.truncates, nullptr);
+    return encode_with(record, encoding_.truncates, {}, nullptr);
+  }
+  Result<EncodedSample> encode_without(const Record& record, ModalitySet rows) const override {
+    return encode_with(record, encoding_.truncates, rows, nullptr);
   }
   Result<std::vector<Picture>> pictures(const Record& record) const override {
     std::vector<Picture> pictures;
-    const Result<EncodedSample> sample = encode_with(record, encoding_.truncates, &pictures);
+    const Result<EncodedSample> sample = encode_with(record, encoding_.truncates, {}, &pictures);
     if (!sample) return sample.refusal();
     return pictures;
   }
@@ -78,7 +82,7 @@ class QwenEncoder final : public SampleEncoder {
   Result<Grid> measure(const Record& record, MediaReference medium) const;
   Result<PatchedItem> patch(const Record& record, MediaReference medium,
                             std::vector<Picture>* keep) const;
-  Result<EncodedSample> encode_with(const Record& record, bool truncates,
+  Result<EncodedSample> encode_with(const Record& record, bool truncates, ModalitySet without,
                                     std::vector<Picture>* keep) const;
   void ask_for_middle(HeldOutSample& held_out) const;
   std::optional<Refusal> refuse_shape(const SampleShape& shape) const;
@@ -220,14 +224,14 @@ std::size_t first_like(const std::vector<MediaReference>& media, std::size_t i) 
 
 Result<SizedChat> QwenEncoder::size_chat(const Record& record, bool truncates) const {
   if (auto refusal = refuse_media(record)) return *refusal;
-  SizedChat sized{.chat = encode_turns(record, record.turns), .shape = {}};
+  SizedChat sized{.chat = encode_turns(record, record.turns), .shape = {}, .grids = {}};
   const std::size_t media_of_chosen = sized.chat.media.size();
   if (!record.rejected.empty()) {
     const EncodedChat rejected = encode_turns(record, record.rejected);
     sized.shape.rejected = {std::ssize(rejected.tokens)};
     append(sized.chat, rejected);
   }
-  std::vector<Grid> grids;
+  std::vector<Grid>& grids = sized.grids;
   for (std::size_t i = 0; i < sized.chat.media.size(); ++i) {
     if (const std::size_t first = first_like(sized.chat.media, i); first < i) {
       grids.push_back(grids[first]);
@@ -266,6 +270,7 @@ Result<SampleShape> QwenEncoder::describe_as(const Record& record, bool truncate
 }
 
 Result<EncodedSample> QwenEncoder::encode_with(const Record& record, bool truncates,
+                                               ModalitySet without,
                                                std::vector<Picture>* keep) const {
   // Headers first: a sample that is too long is refused before its pixels are decoded.
   const Result<SizedChat> sized = size_chat(record, truncates);
@@ -279,7 +284,10 @@ Result<EncodedSample> QwenEncoder::encode_with(const Record& record, bool trunca
       sample.items.push_back(sample.items[first]);
       continue;
     }
-    Result<PatchedItem> item = patch(record, chat.media[i], keep);
+    Result<PatchedItem> item =
+        without.has(chat.media[i].modality)
+            ? item_without_rows(record, chat.media[i], sized.value().grids[i], encoding_.pictures)
+            : patch(record, chat.media[i], keep);
     if (!item) return item.refusal();
     sample.items.push_back(std::move(item).value());
   }
@@ -308,7 +316,7 @@ Result<HeldOutSample> QwenEncoder::encode_held_out(const Record& record) const {
   const Record judged = judged_part(record);
   const std::size_t answer = judged.turns.size() - 1;
   HeldOutSample held_out;
-  Result<EncodedSample> sample = encode_with(judged, /*truncates=*/false, &held_out.pictures);
+  Result<EncodedSample> sample = encode_with(judged, /*truncates=*/false, {}, &held_out.pictures);
   if (!sample) return sample.refusal();
   held_out.sample = std::move(sample).value();
   if (!record.rejected.empty()) return held_out;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <future>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -15,6 +16,7 @@
 #include "core/log.h"
 #include "core/stopwatch.h"
 #include "data/loader/data_order.h"
+#include "data/loader/fill_slots.h"
 #include "data/loader/look_at_sources.h"
 #include "data/loader/pass_batch.h"
 #include "data/loader/quarantine.h"
@@ -30,6 +32,10 @@ class Loader::Impl {
   std::int64_t next_index() const { return next_index_; }
   DealSeconds deal_seconds() const { return deal_seconds_; }
   std::int64_t media_decoded() const { return media_decoded_; }
+  void end_at(std::int64_t index) {
+    const std::scoped_lock lock(mutex_);
+    end_ = index;
+  }
   EncodedSample load(std::int64_t id) const;
   std::vector<Picture> pictures(std::int64_t id) const { return reader_.pictures(draw_of(id)); }
   LoaderState state() const;
@@ -52,6 +58,7 @@ class Loader::Impl {
   bool reads(std::int64_t place) const { return place % options_.readers == options_.reader; }
   std::size_t most_queued() const;
   DealSeconds wait_for_deal(std::unique_lock<std::mutex>& lock);
+  bool may_draw() const { return drawn_index_ < end_; }
   Batch take_batch();
   Batch take_and_pass();
   Batch take_passed();
@@ -82,6 +89,7 @@ class Loader::Impl {
   std::deque<std::unique_ptr<Slot>> queue_;  // samples from next_index_ on, in order
   std::size_t begun_ = 0;                    // slots in front that a worker has taken
   std::int64_t drawn_index_ = 0;
+  std::int64_t end_ = std::numeric_limits<std::int64_t>::max();
   std::vector<std::int64_t> drawn_cursors_;
 
   std::vector<std::jthread> workers_;  // they stop before anything they use goes
@@ -165,8 +173,8 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::deal_batch(const std::vector<Dr
 void Loader::Impl::deal_ahead(const std::stop_token& stop) {
   const auto samples = static_cast<std::size_t>(options_.batch_samples);
   std::unique_lock lock(mutex_);
-  while (room_.wait(lock, stop, [&] { return queue_.size() + samples <= most_queued(); }) &&
-         !stop.stop_requested()) {
+  const auto has_work = [&] { return queue_.size() + samples <= most_queued() && may_draw(); };
+  while (room_.wait(lock, stop, has_work) && !stop.stop_requested()) {
     std::vector<Draw> draws;
     for (std::size_t i = 0; i < samples; ++i) draws.push_back(draw_next());
     lock.unlock();
@@ -182,7 +190,7 @@ void Loader::Impl::deal_ahead(const std::stop_token& stop) {
 Slot* Loader::Impl::take_work(std::unique_lock<std::mutex>& lock, const std::stop_token& stop) {
   const auto has_work = [&] {
     while (begun_ < queue_.size() && queue_[begun_]->is_filled) ++begun_;
-    return options_.deal ? begun_ < queue_.size() : queue_.size() < most_queued();
+    return options_.deal ? begun_ < queue_.size() : queue_.size() < most_queued() && may_draw();
   };
   if (!room_.wait(lock, stop, has_work) || stop.stop_requested()) return nullptr;
   if (!options_.deal) {
@@ -199,18 +207,10 @@ void Loader::Impl::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (Slot* slot = take_work(lock, stop)) {
     lock.unlock();
-    std::exception_ptr failure;
-    try {
-      if (slot->duty.reads) reader_.read(slot->draw, slot->read);
-    } catch (const Error& error) {
-      failure = std::current_exception();  // raised again where the sample is handed out
-      slot->read.sample.id = slot->draw.index;
-      if (error.exit_code() == ExitCode::kDataLimit) slot->read.passed.limit = error.what();
-    } catch (...) {
-      failure = std::current_exception();
-    }
+    const std::int64_t id = slot->draw.index;
+    if (slot->duty.reads)
+      fill_slot(reader_, *slot, options_.leaves ? options_.leaves(id) : ModalitySet{});
     lock.lock();
-    slot->failure = failure;
     slot->is_filled = true;
     filled_.notify_all();
   }
@@ -249,6 +249,8 @@ Batch Loader::Impl::take_batch() {
     begun_ -= begun_ > 0 ? 1 : 0;  // 0 if no worker has passed a slot of another part
     room_.notify_all();
   }
+  lock.unlock();
+  if (options_.lacks) fill_lacking(reader_, batch, options_);
   return batch;
 }
 
@@ -264,22 +266,24 @@ Batch Loader::Impl::take_passed() {
   const Stopwatch watch;
   Batch batch = passing_.valid() ? passing_.get() : take_and_pass();
   batch.seconds.waited = std::min(batch.seconds.waited, watch.seconds());
-  passing_ = std::async(std::launch::async, [this] {
-    if (options_.begin_thread) options_.begin_thread();
-    return take_and_pass();
-  });
+  if (next_index_ + options_.batch_samples < end_)
+    passing_ = std::async(std::launch::async, [this] {
+      if (options_.begin_thread) options_.begin_thread();
+      return take_and_pass();
+    });
   return batch;
 }
 
 std::vector<EncodedSample> Loader::Impl::next_batch() {
+  TRIB_CHECK(next_index_ < end_, .what = "data: batch behind the end of the run",
+             .found = str("sample ", next_index_));
   start_workers();
   std::vector<EncodedSample> samples;
   Batch batch = options_.pass ? take_passed() : take_batch();
   deal_seconds_ = batch.seconds;
   media_decoded_ = 0;
   for (std::unique_ptr<Slot>& slot : batch.slots) {
-    const EncodedSample& read = slot->read.sample;
-    if (slot->duty.reads) media_decoded_ += std::ssize(read.items) / (read.rejected > 0 ? 2 : 1);
+    if (slot->duty.reads) media_decoded_ += count_decoded(slot->read.sample);
     ++next_index_;
     ++cursors_[static_cast<std::size_t>(slot->draw.source)];
     // In the order of the samples, so that counts and limit do not depend on the threads.
@@ -379,6 +383,7 @@ Loader::Loader(const LoaderOptions& options, const SampleEncoder& encoder)
 Loader::~Loader() = default;
 std::vector<EncodedSample> Loader::next_batch() { return impl_->next_batch(); }
 std::int64_t Loader::next_index() const { return impl_->next_index(); }
+void Loader::end_at(std::int64_t index) { impl_->end_at(index); }
 std::int64_t Loader::media_decoded() const { return impl_->media_decoded(); }
 DealSeconds Loader::deal_seconds() const { return impl_->deal_seconds(); }
 EncodedSample Loader::load(std::int64_t id) const { return impl_->load(id); }

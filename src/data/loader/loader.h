@@ -72,6 +72,11 @@ struct LoaderOptions {
   std::int64_t parts = 1;
   std::int64_t reader = 0;
   std::int64_t readers = 1;
+  // Modalities of a sample whose rows this loader does not read, as others encode them. Before such
+  // a sample is handed out or passed on, `lacks` says whether it has to be read whole after all.
+  // Both are called by threads of the loader.
+  std::function<ModalitySet(std::int64_t id)> leaves = {};
+  std::function<bool(const EncodedSample&)> lacks = {};
   Pass pass = {};  // where others read what this one takes, or take what it reads
   std::function<void()> begin_thread = {};  // called first by each thread of the loader
 };
@@ -109,6 +114,8 @@ class Loader {
   [[nodiscard]] std::int64_t next_index() const;
   /// Times of the last batch handed out; 0 without a deal.
   [[nodiscard]] DealSeconds deal_seconds() const;
+  /// The run ends before this sample: nothing is read from there on.
+  void end_at(std::int64_t index);
   /// How many images and clips of the last batch this loader has decoded itself.
   [[nodiscard]] std::int64_t media_decoded() const;
   /// Reads a sample of the run as it is handed out, whether it was or not: for processes that take
@@ -119,7 +126,7 @@ class Loader {
   /// The pictures of that sample, as decoded, before resizing. units, cost: as load
   [[nodiscard]] std::vector<Picture> pictures(std::int64_t id) const;
 
-  /// State after the batches handed out; `carried` is empty, the caller fills it.
+  /// State after the batches handed out, in the order of the data.
   [[nodiscard]] LoaderState state() const;
   /// Continues after `state`; drops what was read ahead. `accepted` names allowed differences:
   /// `run.seed`, `data.held_out_fraction`, `data.digest` (files, images), `data.sources` (mixture).

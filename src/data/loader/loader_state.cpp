@@ -55,7 +55,7 @@ Json to_json(const LoaderState& state) {
           {"cursors", state.cursors},
           {"quarantined", quarantined},
           {"left_out", state.left_out},
-          {"carried", state.carried}};
+          {"trained_ahead", state.trained_ahead}};
 }
 
 LoaderState loader_state_from_json(const Json& json, const std::string& where) {
@@ -78,7 +78,8 @@ LoaderState loader_state_from_json(const Json& json, const std::string& where) {
   for (const auto& [source, record, code] : read<std::vector<Item>>(json, "quarantined", where))
     state.quarantined.push_back({{source, record}, code});
   state.left_out = read<std::vector<std::int64_t>>(json, "left_out", where);
-  state.carried = read<std::vector<std::int64_t>>(json, "carried", where);
+  if (json.contains("trained_ahead"))
+    state.trained_ahead = read<std::vector<std::int64_t>>(json, "trained_ahead", where);
   return state;
 }
 

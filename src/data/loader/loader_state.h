@@ -54,7 +54,8 @@ struct LoaderState {
   std::vector<std::int64_t> cursors;           // samples drawn from each source, over all epochs
   std::vector<QuarantinedRecord> quarantined;  // each record once, in the order found
   std::vector<std::int64_t> left_out;          // [sources] too long records, first epoch only
-  std::vector<std::int64_t> carried;           // ids handed out, but not trained on yet
+  std::vector<std::int64_t> trained_ahead;     // ids from next_index on that were trained on
+                                               // already (pool.order)
 
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
 };

@@ -25,9 +25,11 @@ void Quarantine::add(const Rejection& rejection, std::int64_t good_records,
                      std::int64_t source_records) {
   if (!known_.insert(rejection.id).second) return;
   records_.push_back({rejection.id, rejection.refusal.code});
-  write(rejection);
-  log_warning(str("data: bad record: ", rejection.key, ", ", rejection.refusal.code, ": ",
-                  rejection.refusal.reason, "; another one takes its place"));
+  if (written_.insert(rejection.id).second) {
+    write(rejection);
+    log_warning(str("data: bad record: ", rejection.key, ", ", rejection.refusal.code, ": ",
+                    rejection.refusal.reason, "; another one takes its place"));
+  }
   const auto bad = std::ssize(records_);
   const std::int64_t records_read = good_records + bad;
   const auto allowed = std::max(

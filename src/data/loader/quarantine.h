@@ -53,6 +53,7 @@ class Quarantine {
   std::int64_t at_least_;
   std::vector<QuarantinedRecord> records_;  // in the order found
   std::set<RecordId> known_;
+  std::set<RecordId> written_;  // by this process, whatever it went back to
   std::map<std::int64_t, std::int64_t> bad_of_source_;
 };
 

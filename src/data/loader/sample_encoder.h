@@ -40,6 +40,12 @@ class SampleEncoder {
   [[nodiscard]] virtual Result<SampleShape> describe(const Record& record) const = 0;
   /// Decodes and encodes; leaves `id` and `source` to the caller.
   [[nodiscard]] virtual Result<EncodedSample> encode(const Record& record) const = 0;
+  /// As encode, but leaves out the rows of these modalities where it can: nothing is decoded for
+  /// them, so that bad pixels go unnoticed.
+  [[nodiscard]] virtual Result<EncodedSample> encode_without(const Record& record,
+                                                             ModalitySet /*rows*/) const {
+    return encode(record);
+  }
   /// As describe, of a record that encode_held_out is to encode: it is never cut.
   [[nodiscard]] virtual Result<SampleShape> describe_held_out(const Record& record) const {
     return describe(record);

@@ -57,18 +57,19 @@ void SampleReader::find_usable(const Draw& draw, Passed& passed, const Use& use)
   }
 }
 
-void SampleReader::read(const Draw& draw, ReadSample& read) const {
-  find_usable(draw, read.passed,
-              [&](const Record& record, std::string key) -> std::optional<Refusal> {
-                Result<EncodedSample> sample = encoder_.encode(record);
-                if (!sample) return sample.refusal();
-                read.sample = std::move(sample).value();
-                read.sample.id = draw.index;
-                read.sample.source = draw.source;
-                read.sample.key = std::move(key);
-                read.passed.unread_keys = record.unread_keys;
-                return std::nullopt;
-              });
+void SampleReader::read(const Draw& draw, ReadSample& read, ModalitySet without) const {
+  find_usable(
+      draw, read.passed, [&](const Record& record, std::string key) -> std::optional<Refusal> {
+        Result<EncodedSample> sample =
+            without.empty() ? encoder_.encode(record) : encoder_.encode_without(record, without);
+        if (!sample) return sample.refusal();
+        read.sample = std::move(sample).value();
+        read.sample.id = draw.index;
+        read.sample.source = draw.source;
+        read.sample.key = std::move(key);
+        read.passed.unread_keys = record.unread_keys;
+        return std::nullopt;
+      });
 }
 
 std::vector<Picture> SampleReader::pictures(const Draw& draw) const {

@@ -49,10 +49,11 @@ class SampleReader {
       : sources_(sources), order_(order), encoder_(encoder), too_long_(too_long) {}
 
   /// Reads, decodes and encodes into `read`, which has `passed` filled in even when this raises.
+  /// The rows of the modalities in `without` may be missing: then bad pixels go unnoticed.
   ///
   /// errors: Fault::kInput with ExitCode::kDataLimit when 101 records in a row are bad, or 1000 are
   ///         too long
-  void read(const Draw& draw, ReadSample& read) const;
+  void read(const Draw& draw, ReadSample& read, ModalitySet without = {}) const;
   /// The pictures of the sample that read() gives.
   [[nodiscard]] std::vector<Picture> pictures(const Draw& draw) const;
   /// The shape of the first candidate record whose text and image headers are good. It does not

@@ -51,6 +51,10 @@ class ObjectWriter final : public SampleEncoder {
   Result<EncodedSample> encode(const Record& record) const override {
     return with_words(record, [&](const Record& written) { return encoder_->encode(written); });
   }
+  Result<EncodedSample> encode_without(const Record& record, ModalitySet rows) const override {
+    return with_words(
+        record, [&](const Record& written) { return encoder_->encode_without(written, rows); });
+  }
   Result<std::vector<Picture>> pictures(const Record& record) const override {
     return with_words(record, [&](const Record& written) { return encoder_->pictures(written); });
   }

@@ -167,9 +167,17 @@ Result<PatchedItem> patch_clip(std::span<const Picture> frames, double fps,
                                          std::ssize(frames), config);
   if (!grid) return grid.refusal();
   if (config.tiles) return cut_clip_tiles(list, grid.value(), config, resize);
-  PatchedItem item = cut_frames(list, grid.value(), config, resize);
-  item.modality = Modality::kVideo;
-  item.seconds_per_step = static_cast<double>(config.temporal_patch) / fps;
+  PatchedItem item = clip_without_rows(grid.value(), fps, config);
+  item.rows = cut_frames(list, grid.value(), config, resize).rows;
+  return item;
+}
+
+PatchedItem clip_without_rows(const Grid& grid, double fps, const PreprocessorConfig& config) {
+  PatchedItem item{.modality = Modality::kVideo, .grid = grid, .rows = {}};
+  if (!config.tiles)
+    item.seconds_per_step = static_cast<double>(config.temporal_patch) / fps;
+  else if (config.tiles->clips_are_pictures())
+    item.modality = Modality::kImage;
   return item;
 }
 

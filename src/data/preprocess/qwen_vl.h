@@ -58,4 +58,8 @@ namespace tributary::data {
                                              const PreprocessorConfig& config,
                                              const Resize& resize);
 
+/// A clip as patch_clip gives it, of a grid that is known, without its rows.
+[[nodiscard]] PatchedItem clip_without_rows(const Grid& grid, double fps,
+                                            const PreprocessorConfig& config);
+
 }  // namespace tributary::data
