@@ -65,6 +65,12 @@ std::vector<std::byte> record_bytes(const PlanRecord& record, std::uint32_t prev
   return whole.take();
 }
 
+std::uint32_t crc_of(std::span<const std::byte> record) {
+  ByteReader head(record);
+  (void)head.get<std::uint32_t>();
+  return head.get<std::uint32_t>();
+}
+
 Result<PlanLogContent> read_plan_log(std::span<const std::byte> log) {
   PlanLogContent content;
   while (content.whole_bytes < log.size()) {

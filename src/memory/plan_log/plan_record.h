@@ -38,6 +38,9 @@ struct PlanRecord {
 [[nodiscard]] std::vector<std::byte> record_bytes(const PlanRecord& record,
                                                   std::uint32_t previous_crc);
 
+/// The checksum of those bytes, for the record behind it.
+[[nodiscard]] std::uint32_t crc_of(std::span<const std::byte> record);
+
 /// The records of a log file.
 struct PlanLogContent {
   std::vector<PlanRecord> records = {};

@@ -111,6 +111,15 @@ class PoolController::Impl {
 
   [[nodiscard]] std::uint64_t low() const { return low_; }
 
+  [[nodiscard]] std::set<Key> made() {
+    std::set<Key> made;
+    thread_.run([&] {
+      for (const auto& [key, record] : core_.objects().records())
+        if (record.handle) made.insert(key);
+    });
+    return made;
+  }
+
   void finish() {
     withdraw_controller(directory_, job_);
     thread_.run([this] {
@@ -142,6 +151,9 @@ class PoolController::Impl {
   }
 
   bool turn(TimePoint now) {
+    present_ = present_ +
+               Nanoseconds{(now - last_turn_).count * static_cast<std::int64_t>(producers_.size())};
+    last_turn_ = now;
     const bool had_work = links_.poll(now, [this](const Event& event) { take(event); });
     if (now >= next_tick_ && !finished_) {
       next_tick_ = now + ProgressThread::kTick;
@@ -219,6 +231,7 @@ class PoolController::Impl {
         now[process] = member.identity.epoch;
     for (const auto& [process, epoch] : producers_) {
       if (now.contains(process)) continue;
+      add_times(process, gone_);
       const bool leaves = leaving_ == process;
       ++(leaves ? left_ : fenced_);
       log_note(
@@ -232,17 +245,32 @@ class PoolController::Impl {
     producers_ = std::move(now);
   }
 
+  /// What a producer has told of its work.
+  void add_times(std::uint16_t process, PoolCounts& counts) const {
+    const MemberRecord* member = core_.membership().find(process);
+    if (member == nullptr) return;
+    counts.made += member->made;
+    counts.busy_seconds += member->busy_ms / 1e3;
+    counts.blocked_seconds += member->blocked_ms / 1e3;
+  }
+
   [[nodiscard]] PoolCounts counts_now() {
     PoolCounts counts{.producers = producers_.size(),
                       .joined = joined_,
                       .left = left_,
                       .fenced = fenced_,
+                      .made = gone_.made,
+                      .producer_seconds = seconds_of(present_),
+                      .busy_seconds = gone_.busy_seconds,
+                      .blocked_seconds = gone_.blocked_seconds,
                       .refused = core_.refused(),
                       .refusals = links_.links().refusals().by_code(),
                       .stopped = stopped_};
-    for (const auto& [process, epoch] : producers_)
+    for (const auto& [process, epoch] : producers_) {
+      add_times(process, counts);
       for (const SegmentRow& row : core_.membership().find(process)->rows)
         counts.pages_total += row.length / row.page_bytes;
+    }
     for (const auto& [key, record] : core_.objects().records()) {
       ++(record.handle ? counts.objects_made : counts.objects_open);
       if (record.handle && !record.lender) counts.pages_used += record.pages;
@@ -261,6 +289,9 @@ class PoolController::Impl {
   std::uint32_t counted_epoch_ = 0;
   std::optional<std::uint16_t> leaving_;
   std::uint64_t joined_ = 0, left_ = 0, fenced_ = 0;
+  PoolCounts gone_;        // the work of producers that are not in any more
+  Nanoseconds present_{};  // of all producers
+  TimePoint last_turn_ = steady_now();
   std::atomic<bool> finished_ = false;
   std::string stopped_;
   TimePoint next_tick_{};
@@ -272,6 +303,7 @@ PoolController::PoolController(const PoolControllerOptions& options)
 PoolController::~PoolController() = default;
 void PoolController::plan(StepPlanned step) { impl_->plan(std::move(step)); }
 std::uint64_t PoolController::low() const { return impl_->low(); }
+std::set<Key> PoolController::made() const { return impl_->made(); }
 void PoolController::finish() { impl_->finish(); }
 PoolCounts PoolController::counts() const { return impl_->counts(); }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "memory/protocol/event.h"
@@ -28,6 +29,10 @@ struct PoolCounts {
   std::uint64_t joined = 0;        // producers that came in since the start
   std::uint64_t left = 0;          // producers that said BYE
   std::uint64_t fenced = 0;        // producers that were lost: a broken link, or silence
+  std::uint64_t made = 0;          // objects, by all that were ever in
+  double producer_seconds = 0;     // that producers were in, added up over them
+  double busy_seconds = 0;         // of these: they made objects
+  double blocked_seconds = 0;      // they had work, and no room to put the next object
   std::uint64_t objects_open = 0;  // of uncommitted steps, not made yet
   std::uint64_t objects_made = 0;  // of uncommitted steps, sealed
   std::uint64_t unassigned = 0;    // of the open ones: no producer has room for them
@@ -61,6 +66,8 @@ class PoolController {
   void plan(StepPlanned step);
   /// The oldest uncommitted step: all readers have finished the earlier ones.
   [[nodiscard]] std::uint64_t low() const;
+  /// The objects of uncommitted steps that are sealed.
+  [[nodiscard]] std::set<Key> made() const;
   /// The run is over: nobody joins any more, and members end in peace.
   void finish();
   [[nodiscard]] PoolCounts counts() const;

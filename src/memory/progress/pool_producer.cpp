@@ -71,6 +71,7 @@ class PoolProducer::Impl {
     if (end_ != End::kNone || tasks_.empty()) return std::nullopt;
     Task task = std::move(tasks_.front());
     tasks_.pop_front();
+    if (under_way_.empty()) busy_since_ = steady_now();
     under_way_.insert(task.slot);
     return task;
   }
@@ -141,6 +142,7 @@ class PoolProducer::Impl {
       counts.process = member_->core.member().identity().process;
       counts.pages_used = member_->core.objects().arena().used_pages();
       counts.pages_total = member_->core.objects().arena().total_pages();
+      counts.busy_seconds = seconds_of(busy_now());
       counts.blocked_seconds = seconds_of(blocked_);
     });
     return counts;
@@ -233,10 +235,24 @@ class PoolProducer::Impl {
     perform_all(member_->objects.take_actions());
     if (now >= next_tick_) {
       next_tick_ = now + ProgressThread::kTick;
+      tell_times();
       give(Tick{});
     }
     is_blocked_ = !has_ended_ && member_->core.is_blocked();
     return had_work;
+  }
+
+  /// Under the mutex.
+  [[nodiscard]] Nanoseconds busy_now() const {
+    return under_way_.empty() ? busy_ : busy_ + (steady_now() - busy_since_);
+  }
+
+  void tell_times() {
+    const std::lock_guard lock(mutex_);
+    const auto ms_of = [](Nanoseconds time) {
+      return static_cast<std::uint32_t>(time.count / 1'000'000);
+    };
+    member_->core.tell_times(ms_of(busy_now()), ms_of(blocked_));
   }
 
   void take(const Event& event) {
@@ -318,6 +334,7 @@ class PoolProducer::Impl {
       TRIB_CHECK(under_way_.erase(task.slot) == 1,
                  .what = "memory: a task ends that is not under way",
                  .found = str("sample ", task.key.sample));
+      if (under_way_.empty()) busy_ = busy_ + (steady_now() - busy_since_);
     }
     thread_.post([this, event = std::move(event)] { give(event); });
   }
@@ -346,6 +363,8 @@ class PoolProducer::Impl {
   bool has_arrived_ = false;    // something that was asked for, since next() has returned
   std::uint64_t low_ = 0;
   std::set<SlotId> under_way_;
+  Nanoseconds busy_{};  // with tasks under way, without those of now
+  TimePoint busy_since_{};
   End end_ = End::kNone;
   std::string reason_;
   PoolProducerCounts counts_;

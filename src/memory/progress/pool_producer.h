@@ -34,6 +34,7 @@ struct PoolProducerCounts {
   std::uint64_t objects = 0, bytes = 0;  // made
   std::uint64_t failed = 0;              // calls of fail()
   std::uint64_t pages_used = 0, pages_total = 0;
+  double busy_seconds = 0;     // some task was under way
   double blocked_seconds = 0;  // assigned work was there, encoders were idle, and pages or credits
                                // did not let it start
 };

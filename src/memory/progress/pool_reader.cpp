@@ -89,11 +89,30 @@ class PoolReader::Impl {
     return object;
   }
 
+  [[nodiscard]] bool has_producers() {
+    const std::lock_guard lock(mutex_);
+    return counts_.producers > 0 && counts_.stopped.empty();
+  }
+
+  [[nodiscard]] ObjectOutlook outlook(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    ObjectOutlook outlook;
+    if (const auto sealed = sealed_.find(key); sealed != sealed_.end()) {
+      if (sealed->second.bytes == 0) return outlook;  // it cannot be made
+      outlook.tokens = sealed->second.tokens;
+    }
+    const bool nobody = counts_.producers == 0 || !counts_.stopped.empty();
+    outlook.may_come = arrived_.contains(key) || !(nobody || given_up_.contains(key));
+    return outlook;
+  }
+
   void finish_step(std::uint64_t step) {
     thread_.post([this, step] {
       give(StepFinished{step});
       const std::lock_guard lock(mutex_);
       std::erase_if(given_up_, [this](const Key& key) { return !member_->core.wants(key); });
+      std::erase_if(sealed_,
+                    [this](const auto& entry) { return !member_->core.wants(entry.first); });
       std::erase_if(arrived_,
                     [this](const auto& entry) { return !member_->core.has_gathered(entry.first); });
     });
@@ -178,8 +197,11 @@ class PoolReader::Impl {
   void take_outlook(const Message& message) {
     if (std::holds_alternative<EpochMessage>(message)) take_table();
     const std::lock_guard lock(mutex_);
-    if (const auto* publish = std::get_if<PublishMessage>(&message))
-      given_up_.erase(publish->handle.fields.key);
+    if (const auto* publish = std::get_if<PublishMessage>(&message)) {
+      const WireHandle& fields = publish->handle.fields;
+      given_up_.erase(fields.key);
+      if (member_->core.wants(fields.key)) sealed_[fields.key] = fields;
+    }
     const auto* retract = std::get_if<RetractMessage>(&message);
     if (retract == nullptr || !member_->core.wants(retract->key)) return;
     given_up_.insert(retract->key);
@@ -221,6 +243,7 @@ class PoolReader::Impl {
   std::condition_variable changed_;
   std::map<Key, std::optional<PoolObject>> arrived_;  // of unfinished steps; null: taken
   std::set<Key> given_up_;                            // no producer has room for them
+  std::map<Key, WireHandle> sealed_;                  // as they were last published
   PoolReaderCounts counts_;
 
   ProgressThread thread_;  // last: it ends before what it uses
@@ -231,6 +254,8 @@ PoolReader::~PoolReader() = default;
 std::optional<PoolObject> PoolReader::take(const Key& key, Nanoseconds patience) {
   return impl_->take(key, patience);
 }
+bool PoolReader::has_producers() const { return impl_->has_producers(); }
+ObjectOutlook PoolReader::outlook(const Key& key) const { return impl_->outlook(key); }
 void PoolReader::finish_step(std::uint64_t step) { impl_->finish_step(step); }
 PoolReaderCounts PoolReader::counts() const { return impl_->counts(); }
 

@@ -25,6 +25,12 @@ struct PoolReaderOptions {
   Nanoseconds patience{10'000'000'000};                          // to find the controller
 };
 
+/// What is known of an object of an unfinished planned step before it is taken.
+struct ObjectOutlook {
+  bool may_come = false;                     // or is here; otherwise take() gives nothing now
+  std::optional<std::uint32_t> tokens = {};  // as its producer described it, once it was sealed
+};
+
 struct PoolReaderCounts {
   std::uint64_t objects = 0, bytes = 0;          // handed over
   std::uint64_t missed = 0;                      // calls of take() that gave nothing
@@ -56,6 +62,9 @@ class PoolReader {
   /// make it, when it was taken before, or when the pool has stopped; otherwise after `patience`.
   /// One thread calls at a time.
   [[nodiscard]] std::optional<PoolObject> take(const Key& key, Nanoseconds patience);
+  /// Whether some producer is in the pool, as far as known here. Any thread calls it, and the next.
+  [[nodiscard]] bool has_producers() const;
+  [[nodiscard]] ObjectOutlook outlook(const Key& key) const;
   /// The step is done here, whatever was taken of it; steps end in order. What was not is dropped;
   /// its GETs under way end without effect.
   void finish_step(std::uint64_t step);

@@ -72,7 +72,9 @@ void Member::send_heartbeat(TimePoint now, std::vector<Action>& actions) {
                          .message = Heartbeat{.step = step,
                                               .progress = progress,
                                               .process = identity_.process,
-                                              .epoch = identity_.epoch}});
+                                              .epoch = identity_.epoch,
+                                              .busy_ms = busy_ms,
+                                              .blocked_ms = blocked_ms}});
 }
 
 void Member::tick(TimePoint now, std::vector<Action>& actions) {

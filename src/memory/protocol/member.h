@@ -48,8 +48,9 @@ class Member {
   /// Messages that were refused because their sender's epoch was old.
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
 
-  std::uint64_t step = 0;      // for heartbeats: finished steps
-  std::uint64_t progress = 0;  // for heartbeats: changes while something goes on
+  std::uint64_t step = 0;                     // for heartbeats: finished steps
+  std::uint64_t progress = 0;                 // for heartbeats: changes while something goes on
+  std::uint32_t busy_ms = 0, blocked_ms = 0;  // for heartbeats, of a producer
 
  private:
   void take_epoch(const EpochMessage& message, std::vector<Action>& actions);

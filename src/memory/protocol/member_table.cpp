@@ -37,6 +37,10 @@ void MemberTable::take(const Heartbeat& heartbeat, std::uint16_t process, TimePo
   member.state = MemberState::kLive;
   member.heard = now;
   member.step = std::max(member.step, heartbeat.step);
+  if (member.identity.role != Role::kProducer) return;
+  member.made = std::max(member.made, heartbeat.progress);
+  member.busy_ms = std::max(member.busy_ms, heartbeat.busy_ms);
+  member.blocked_ms = std::max(member.blocked_ms, heartbeat.blocked_ms);
 }
 
 EpochMessage MemberTable::renew(std::uint16_t process, std::vector<SegmentRow> rows) {

@@ -17,8 +17,10 @@ struct MemberRecord {
   PeerIdentity identity;  // with its current epoch
   MemberState state = MemberState::kJoining;
   std::vector<SegmentRow> rows = {};
-  TimePoint heard{};       // its last heartbeat
-  std::uint64_t step = 0;  // finished steps, of a consumer
+  TimePoint heard{};                          // its last heartbeat
+  std::uint64_t step = 0;                     // finished steps, of a consumer
+  std::uint64_t made = 0;                     // objects, of a producer
+  std::uint32_t busy_ms = 0, blocked_ms = 0;  // likewise: for how long it made some, or had no room
   [[nodiscard]] bool is_in() const {
     return state == MemberState::kJoining || state == MemberState::kLive ||
            state == MemberState::kSuspect;

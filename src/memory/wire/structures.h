@@ -125,10 +125,11 @@ struct Credit {
 };
 static_assert(WireType<Credit> && sizeof(Credit) == 24);
 
-/// A member lives: `step` counts its finished steps, `progress` changes while something goes on.
+/// A member lives: `step` counts its finished steps, `progress` changes while something goes on. A
+/// producer says for how long it has made objects in all, and had no room for any, in ms.
 struct Heartbeat {
   std::uint64_t step = 0, progress = 0;
-  std::uint32_t process = 0, epoch = 0, section = 0, zero = 0;
+  std::uint32_t process = 0, epoch = 0, busy_ms = 0, blocked_ms = 0;
 
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };

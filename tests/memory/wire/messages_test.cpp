@@ -55,7 +55,7 @@ std::vector<Message> make_messages() {
       UnleaseMessage{.lease_id = 1},
       CommitMessage{.step = 1},
       Credit{.granted_pages = 1, .sequence = 2, .epoch = 3},
-      Heartbeat{.step = 1, .progress = 2, .process = 3, .epoch = 4, .section = 5},
+      Heartbeat{.step = 1, .progress = 2, .process = 3, .epoch = 4, .busy_ms = 5, .blocked_ms = 6},
       AckMessage{.type = FrameType::kPlan, .status = Status::kBusy, .sequence = 3, .key = key},
       FailMessage{.process = 3, .fault = 4, .text = "a reason"},
       ByeMessage{},
