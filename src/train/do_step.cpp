@@ -23,7 +23,8 @@ struct ComputedStep {
   BatchResult batch;
   StepMetrics metrics;  // only the counts so far: step, samples, tokens, microbatches
   TrainFlops work;
-  ModuleSquares gradients;  // of all ranks once they are shared
+  std::int64_t in_vain = 0;  // 1: some rank found bad pixels, and nothing was updated
+  ModuleSquares gradients;   // of all ranks once they are shared
   Update update;
   double prepared = 0;   // [s] of now_seconds(): the gradients were complete
   double updated = 0;    // likewise: the parameters were updated
@@ -99,12 +100,8 @@ bool share_sums(const Session& session, ComputedStep& step, const WorkLoad& load
   sums.sum(metrics.media_decoded);
   sums.sum(metrics.feature_bytes);
   if (metrics.flow) {
-    for (std::int64_t* count :
-         {&metrics.flow->objects, &metrics.flow->bytes, &metrics.flow->encoded_here,
-          &metrics.flow->gradients, &metrics.flow->gradients_here, &metrics.flow->encoders,
-          &metrics.flow->pool_bytes})
-      sums.sum(*count);
-    for (double* seconds : {&metrics.flow->starved, &metrics.flow->encoding}) sums.sum(*seconds);
+    for (std::int64_t* count : metrics.flow->counts()) sums.sum(*count);
+    for (double* seconds : metrics.flow->seconds()) sums.sum(*seconds);
   }
   for (double* flops : {&step.work.causal, &step.work.full, &step.work.hardware})
     sums.sum(*flops, counts);
@@ -112,6 +109,7 @@ bool share_sums(const Session& session, ComputedStep& step, const WorkLoad& load
   WorkLoad all = load;
   for (double* each : largest.numbers()) sums.largest(*each);
   for (double* each : all.numbers()) sums.sum(*each);
+  sums.largest(step.in_vain);
   std::int64_t asked = stops ? 1 : 0;
   sums.largest(asked);
   sums.share(mesh.world());
@@ -268,8 +266,12 @@ Json describe_shapes(std::int64_t step, std::span<const SampleShape> samples,
 }  // namespace
 
 std::optional<StepMetrics> Loop::do_step(const StopRequest& stop) {
-  const std::unique_ptr<const TakenStep> taken = take();
+  std::unique_ptr<const TakenStep> taken = take();
   ComputedStep step = compute(*taken, stop);
+  if (step.in_vain != 0) {
+    taken = take_again(*taken);
+    step = compute(*taken, stop);
+  }
   if (step.batch.refused) {
     data_refusal_ = give_back(session_, *taken);
     return std::nullopt;
@@ -310,7 +312,12 @@ ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
   const bool has_targets = step.batch.targets > 0;
   step.metrics = count_own(session_, taken);
   if (has_targets) step.work = work_of(session_, taken.shapes);
-  if (session_.flow) step.metrics.flow = session_.flow->finish_step(taken.first_index);
+  if (session_.flow) {
+    step.in_vain = session_.flow->is_in_vain() ? 1 : 0;
+    step.metrics.flow = session_.flow->use();
+    if (session_.arrival && leads())
+      step.metrics.flow->out_of_turn = session_.arrival->out_of_turn();
+  }
   step.metrics.feature_bytes = session_.lanes.sent_bytes() - taken.feature_bytes;
   const WorkLoad load = own_load(session_, taken);
   const Stopwatch watch;
@@ -318,6 +325,8 @@ ComputedStep Loop::compute(const TakenStep& taken, const StopRequest& stop) {
   step.prepared = now_seconds();
   if (has_targets) step.gradients = square_gradients(session_.model->units());
   stops_ = share_sums(session_, step, load, stop.asked());
+  if (step.in_vain != 0) return step;
+  if (session_.flow) end_flow(taken.first_index);
   const config::MetricsSection& metrics = session_.config.metrics;
   step.update = update_after(step.batch, step.gradients.all, session_,
                              measure_of(state_.step + 1, metrics.update_norms_every));

@@ -50,6 +50,7 @@ Tower build_tower(const config::RunConfig& config, const config::ModelConfig& mo
   alone.parallel = {};
   alone.parallel.reduce_dtype = config.parallel.reduce_dtype;
   alone.model.adapter = {};
+  alone.pool = {};
   std::ranges::find(alone.parallel.modules, module.name, &config::ModuleSection::module)
       ->placement = config::Placement::kSeparate;
   Tower tower{.module = std::move(module), .place = imagine_rank(alone, model, 1, 2)};

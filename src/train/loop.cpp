@@ -183,7 +183,8 @@ std::unique_ptr<TakenStep> Loop::take() {
   if (taken)
     begin_step(session_, *taken);
   else
-    taken = std::make_unique<TakenStep>(take_step(session_));
+    taken = std::make_unique<TakenStep>(
+        session_.arrival ? session_.arrival->take(session_, state_.step) : take_step(session_));
   const bool is_last = state_.step + 1 == session_.config.run.steps;
   if (!session_.lanes.encodes_ahead() || is_last || is_refused(session_, *taken)) return taken;
   next_ = std::make_unique<TakenStep>(take_step(session_));
@@ -193,7 +194,24 @@ std::unique_ptr<TakenStep> Loop::take() {
   return taken;
 }
 
+std::unique_ptr<TakenStep> Loop::take_again(const TakenStep& taken) {
+  enter(mesh::Section::kData);
+  session_.flow->begin_again(taken.first_index);
+  session_.loader->restore(taken.before);
+  auto again = std::make_unique<TakenStep>(take_step(session_));
+  again->watch = taken.watch;
+  return again;
+}
+
+void Loop::end_flow(std::int64_t first_index) {
+  session_.flow->end_step();
+  if (!session_.arrival) return session_.flow->finish_batch(first_index);
+  for (const std::int64_t first : session_.arrival->take_finished())
+    session_.flow->finish_batch(first);
+}
+
 data::LoaderState Loop::loader_state() const {
+  if (session_.arrival) return session_.arrival->state(*session_.loader);
   return next_ ? next_->before : session_.loader->state();
 }
 

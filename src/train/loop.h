@@ -58,6 +58,11 @@ class Loop {
   /// Draws the samples of a step and cuts them into microbatches; where a module encodes ahead,
   /// also those of the next one. collective: over all ranks
   [[nodiscard]] std::unique_ptr<TakenStep> take();
+  /// Draws the samples of a step anew, whose pixels turned out bad after they were drawn.
+  /// collective: over all ranks where samples are passed on
+  [[nodiscard]] std::unique_ptr<TakenStep> take_again(const TakenStep& taken);
+  /// Lets go the features of batches that are trained on.
+  void end_flow(std::int64_t first_index);
   /// Computes gradients, the sums over all ranks and the update. Learns whether any rank was asked
   /// to stop. collective: over all ranks
   [[nodiscard]] ComputedStep compute(const TakenStep& taken, const StopRequest& stop);

@@ -41,6 +41,12 @@ TrainState restore_snapshot(Session& session, const std::string& checkpoint,
   if (session.mesh->data_index() != 0)  // the first replica goes on with the counts of all
     loader.left_out.assign(loader.left_out.size(), 0);
   session.loader->restore(loader, accepted);
+  TRIB_REQUIRE(session.arrival || loader.trained_ahead.empty(),
+               .what = "checkpoint: run by arrival has trained on samples of later batches",
+               .where = checkpoint,
+               .found = str(loader.trained_ahead.size(), " samples, and pool.order data"),
+               .expected = "pool.order arrival, as the run had it",
+               .exit = ExitCode::kCheckpointRefused);
   if (session.planner && session.planner->correction() && !state.correction.empty())
     session.planner->correction()->restore(parse_json(state.correction, checkpoint), checkpoint);
   return state;

@@ -339,9 +339,11 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
     out << "ready after " << describe_seconds(start.seconds()) << std::endl;
     if (leads) print_notes(out, session, look.findings);
 
+    session.loader->end_at(session.config.run.steps * session.config.batch.global_samples);
     if (session.flow)
       session.flow->open(*session.model, ranks.mesh(), *session.loader,
                          progress_of(ranks.health.get()));
+    if (session.arrival) session.arrival->open(session, run, state);
     Loop loop(session, run, checkpoints, files, state, peak_flops, out);
     const StopRequest stop(std::chrono::seconds(config.stability.stop_grace_seconds));
     const Loop::End end = run_loop(loop, stop, run, leads);

@@ -28,7 +28,7 @@ WEIGHTS = [1.6, 0.8, 1.2, 1.0, 0.4]
 STEPS = 900
 ATTACK = "<script>window.broken = true; console.error('script ran')</script>"
 CHARTS = ["loss", "held-out", "learning-rate", "gradient", "update", "throughput", "phases",
-          "fill", "memory", "machine", "waiting", "flow", "pool", "drawn", "targets"]
+          "fill", "memory", "machine", "waiting", "flow", "encoders", "members", "pool", "drawn", "targets"]
 QUESTION = "What colour is the disc in the picture?"
 
 
@@ -84,7 +84,8 @@ def metrics_line(rng, step):
             "mfu": rng.gauss(0.31, 0.01), "hfu": rng.gauss(0.4, 0.01),
             "waiting": {"samples": seconds["data"] * 0.8, "packing": 0.0001}, "bytes": 3.1e8 + 9e7 * min(1, step / 80),
             "flow": {"objects": 30, "bytes": 4.1e6, "encoded_here": 2, "starved": 0.02, "encoding": 0.01,
-                     "encoders": 2, "pool_bytes": 9.4e6},
+                     "encoders": 2, "pool_bytes": 9.4e6, "encoder_seconds": 0.4, "encoder_busy": 0.3,
+                     "encoder_blocked": 0.02},
             "skipped": False}
     line["norms"] = {"gradient": {"vision": 0.2 + 0.5 * math.exp(-step / 120),
                                   "backbone": 0.35 + 2.4 * math.exp(-step / 120)}}
@@ -242,6 +243,7 @@ def check_page(dom, page):
     assert len(seen.series["machine"]) == 2, "MFU and HFU"
     assert len(seen.series["waiting"]) == 2, "for samples and for packing"
     assert len(seen.series["flow"]) == 2, "waiting for features, and encoding"
+    assert len(seen.series["encoders"]) == 3, "there, encoding and without room"
     assert len(seen.series["gradient"]) == 3, "all modules and each of two"
     assert len(seen.series["update"]) == 2, "of two modules"
     assert len(seen.series["drawn"]) == 10, "shares of five sources, and those asked for"

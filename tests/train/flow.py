@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 
+import bad_pictures
 import beside_one_process
 import families
 import flow_case
@@ -39,6 +40,8 @@ class Flow(flow_case.FlowCase):
                 run = self.flow_run(name, ranks, encoders, parallel=parallel)
                 self.expect_like_one(run)
                 self.assertGreater(self.sum_of(run, "objects"), 0)
+                self.assertEqual(sum(self.decoded(run)), 0, "encoders read the pictures")
+                self.assertEqual((self.sum_of(run, "joined"), self.sum_of(run, "lost")), (encoders, 0))
                 self.assertEqual(list((run / "pool").glob("controller.json")), [])
 
     def test_pictures_clips_and_sounds_train_like_one_process(self):
@@ -80,6 +83,27 @@ class Flow(flow_case.FlowCase):
         self.assertIn("is read by ucx", result.stderr)
         self.expect_same_bits(self.shared / "ucx", alone)
         self.assertGreater(self.sum_of(self.shared / "ucx", "objects"), 0)
+
+    def test_pictures_that_only_encoders_read_may_be_bad(self):
+        shutil.copytree(self.shared / "data", self.shared / "bad")
+        for i in range(0, 48, 6):
+            bad_pictures.damage(self.shared / f"bad/images/train-{i}.png")
+        sources = [{"name": name, "path": str(self.shared / f"bad/{name}.train.jsonl"),
+                    "held_out": str(self.shared / f"bad/{name}.held_out.jsonl")}
+                   for name in ("colours", "words")]
+        values = lambda: {"data": {"sources": sources, "bad_at_least": 20}, "run": {"steps": 30}}
+        for name, parallel, ahead in (("replicas", flow(dp_shard=2), 1), ("stages", flow(pp=2), 4)):
+            with self.subTest(name):
+                alone = self.flow_run(f"bad-{name}-alone", 2, 0, parallel=parallel, **values())
+                run = self.flow_run(f"bad-{name}", 2, 1, parallel=parallel, pool={"ahead": ahead}, **values())
+                self.expect_same_bits(run, alone)
+                quarantined = [sorted(line["key"] for file in each.glob("quarantine*.jsonl")
+                                      for line in tiny_run.read_lines(file)) for each in (run, alone)]
+                self.assertEqual(*quarantined)
+                self.assertGreater(len(quarantined[0]), 3)
+                self.assertLess(2 * sum(self.decoded(run)), sum(self.decoded(alone)))
+                if ahead == 1:  # nothing is made before its step
+                    self.assertGreater(self.sum_of(run, "repeated"), 0)
 
     def test_an_encoder_may_come_late_and_goes_with_the_run(self):
         alone = self.flow_run("nobody-2", 1, 0, parallel=flow(), run={"steps": MANY})

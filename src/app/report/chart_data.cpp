@@ -201,6 +201,10 @@ Json chart_data(const RunRecord& run, const DrawnSources& drawn, std::size_t mos
       {"waiting", named(&StepRecord::waiting, {{"samples", "samples"}, {"packing", "packing"}})},
       {"flow",
        named(&StepRecord::flow, {{"starved", "waiting for features"}, {"encoding", "encoding"}})},
+      {"encoders", named(&StepRecord::flow, {{"encoder_seconds", "there"},
+                                             {"encoder_busy", "encoding"},
+                                             {"encoder_blocked", "without room"}})},
+      {"members", named(&StepRecord::flow, {{"encoders", "encoders"}})},
       {"pool", named(&StepRecord::flow, {{"pool_bytes", "features"}})},
       {"bytes", column(&StepRecord::bytes)},
       {"validation", validation_columns(run.validations)}};

@@ -187,6 +187,10 @@ std::string speed_section(const RunRecord& run) {
     text += chart_card("flow", "Encoders beside the run", "time of all ranks in one step",
                        /*wide=*/false,
                        "What ranks encode themselves is what no encoder had made in time.");
+    text +=
+        chart_card("encoders", "Time of encoders", "of all of them in one step",
+                   /*wide=*/false, "The rest is idle: no sample was left to encode so far ahead.");
+    text += chart_card("members", "Encoders", "at the end of the step");
     text += chart_card("pool", "Features in the pool", "at the end of the step");
   }
   return text + "</div></section>\n";

@@ -6,6 +6,7 @@
 #include "config/reading/ranges.h"
 #include "config/run/key_checker.h"
 #include "config/run/mesh_shape.h"
+#include "config/run/run_field.h"
 
 namespace tributary::config {
 namespace {
@@ -149,6 +150,32 @@ void check_sources(const RunConfig& config, KeyChecker& check) {
   }
 }
 
+void check_arrival(const RunConfig& config, KeyChecker& check) {
+  const bool arrives = config.pool.order == PoolOrder::kArrival;
+  check.require(arrives || config.pool.replay.empty(), "pool.replay",
+                {.what = "config: pool.replay has no effect on the order of the data",
+                 .found = "pool.order data",
+                 .expected = "pool.order arrival, as the logged run had it"});
+  if (!arrives) return;
+  check.require(config.parallel.has_encoders_beside(), "pool.order",
+                {.what = "config: nothing arrives without encoders beside the run",
+                 .found = "pool.order arrival",
+                 .expected = "pool.order data, or a module with placement flow"});
+  check.require(config.batch.packing == Packing::kOnlineBestFit, "batch.packing",
+                {.what = "config: an order by arrival is packed as it comes",
+                 .found = str("packing ",
+                              names_of<Packing>()[static_cast<std::size_t>(config.batch.packing)]),
+                 .expected = "packing online_best_fit",
+                 .fix = "set batch.packing to online_best_fit, or pool.order to data"});
+  const bool any_apart = std::ranges::any_of(config.parallel.modules, [](const auto& module) {
+    return module.placement == Placement::kSeparate || module.placement == Placement::kColocated;
+  });
+  check.require(!any_apart, "pool.order",
+                {.what = "config: an order by arrival is not known to encoders among the ranks",
+                 .found = "pool.order arrival, and a module with placement separate or colocated",
+                 .expected = "other encoders with placement inline or flow"});
+}
+
 void check_data(const RunConfig& config, KeyChecker& check) {
   const DataSection& data = config.data;
   check_sources(config, check);
@@ -171,6 +198,7 @@ void check_data(const RunConfig& config, KeyChecker& check) {
                 {.what = "config: batch.correct_costs measures passes that wait for encoders",
                  .found = "correct_costs true, and a module with placement flow",
                  .expected = "correct_costs false, or another placement"});
+  check_arrival(config, check);
   check.require(!batch.correct_costs || config.run.device == "cpu", "batch.correct_costs",
                 {.what = "config: batch.correct_costs needs times that the device does not give",
                  .found = str("correct_costs true on ", config.run.device),

@@ -283,6 +283,15 @@ std::vector<Key> pool_keys() {
                       "a quarter of it.",
            .unit = "MiB",
            .range = {1, 1 << 20}}),
+      key<&R::pool, &P::order>(
+          {.path = "pool.order",
+           .meaning = "What a step is made of: the next samples of the data, or those of the next "
+                      "`pool.ahead` batches whose features are there already. An order by arrival "
+                      "is kept in `plan.log`, and comes again with `pool.replay`."}),
+      key<&R::pool, &P::replay>(
+          {.path = "pool.replay",
+           .meaning = "The `plan.log` of a run by arrival, whose order this run takes; empty: "
+                      "what arrives makes it."}),
       key<&R::pool, &P::cache>(
           {.path = "pool.cache",
            .meaning =

@@ -26,6 +26,7 @@ enum class Bind { kAuto, kCores, kNone };
 enum class Deterministic { kAuto, kYes, kNo };
 enum class Collectives { kDevice, kHost };
 enum class TooLong { kDrop, kRefuse, kTruncate };
+enum class PoolOrder { kData, kArrival };
 enum class WeighBy { kSamples, kTokens };
 enum class DrillFault { kNone, kKill, kStop, kFail };
 enum class DrillPlace { kForward, kBackward, kCollective, kAction, kOptimizer, kCheckpoint };
@@ -299,6 +300,8 @@ struct PoolSection {
   std::int64_t ahead = 2;          // steps that encoders may work on at a time
   double patience_seconds = 30;    // that a rank waits for features, before it encodes itself
   std::int64_t encoder_mib = 256;  // of features that an encoder process holds
+  PoolOrder order = PoolOrder::kData;
+  std::string replay = {};  // a plan log whose order is taken; empty: none
 
   std::vector<std::string> engines = {"memfd", "tcp"};  // that may move features
 

@@ -120,6 +120,11 @@ inline const std::vector<std::string>& names_of<Placement>() {
   return names;
 }
 template <>
+inline const std::vector<std::string>& names_of<PoolOrder>() {
+  static const std::vector<std::string> names{"data", "arrival"};
+  return names;
+}
+template <>
 inline const std::vector<std::string>& names_of<ReduceDtype>() {
   static const std::vector<std::string> names{"float32", "same"};
   return names;

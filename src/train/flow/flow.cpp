@@ -64,6 +64,7 @@ Flow::~Flow() = default;
 void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loader& loader,
                 std::function<void()> on_progress) {
   model_ = &model;
+  loader_ = &loader;
   on_progress_ = std::move(on_progress);
   page_bytes_ = page_bytes_of(model, modules_);
   readers_ = readers_of_replica(backbone);
@@ -82,7 +83,7 @@ void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loa
         .bind = config_.pool.bind,
         .consumers = static_cast<std::uint32_t>(backbone.data_ranks() * readers_),
         .first_step = first_step,
-        .window = static_cast<std::uint64_t>(config_.pool.ahead),
+        .window = static_cast<std::uint64_t>(steps_open()),
         .page_bytes = page_bytes_,
         .reserve_pages = most_pages(),
     });
@@ -93,7 +94,7 @@ void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loa
         memory::PoolReaderOptions{.directory = directory,
                                   .consumer = static_cast<std::uint32_t>(consumer),
                                   .first_step = first_step,
-                                  .ahead = static_cast<std::uint64_t>(config_.pool.ahead - 1),
+                                  .ahead = static_cast<std::uint64_t>(steps_open() - 1),
                                   .engines = pool_engines(config_)});
   if (lender_) lender_->join();
   if (config_.pool.encoders > 0) wait_for_encoders(backbone.world());
@@ -149,6 +150,11 @@ std::uint64_t Flow::most_pages() const {
       1, (static_cast<std::uint64_t>(config_.pool.encoder_mib) << 20) / 4 / page_bytes_);
 }
 
+std::int64_t Flow::steps_open() const {
+  const std::int64_t ahead = config_.pool.ahead;
+  return config_.pool.order == config::PoolOrder::kArrival ? 2 * ahead - 1 : ahead;
+}
+
 std::int64_t Flow::step_of(std::int64_t first_index) const {
   return first_index / config_.batch.global_samples;
 }
@@ -169,6 +175,9 @@ void Flow::plan(const DealtBatch& batch) {
     for (const FlowModule& module : modules_) {
       const std::uint64_t pages = pages_of(module, batch.shapes[i]);
       if (module.trains) continue;
+      if (std::ranges::binary_search(batch.trained,
+                                     batch.first_index + static_cast<std::int64_t>(i)))
+        continue;
       if (pages == 0 || pages > most_pages()) continue;  // nothing to make, or made here
       keys[i].push_back(key_of(module, batch.first_index + static_cast<std::int64_t>(i)));
       planned.objects.push_back(
@@ -221,7 +230,11 @@ memory::Key Flow::key_of_features(const FlowModule& module, std::int64_t sample)
 
 at::Tensor Flow::take_from_pool(const FlowModule& module, const data::EncodedSample& sample) {
   std::optional<memory::PoolObject> object = wait_for(key_of_features(module, sample.id));
-  if (!object || object->fields.tokens != record_mark(sample)) return {};
+  if (!object) return {};
+  if (object->fields.tokens != record_mark(sample)) {
+    is_in_vain_ = is_in_vain_ || lacks_rows(module, sample);
+    return {};
+  }
   const at::TensorOptions options = model_->units().front()->whole_options();
   const std::vector<std::int64_t> rows = feature_rows(*model_, module, sample.shape());
   const std::vector<std::int64_t> shape{std::accumulate(rows.begin(), rows.end(), std::int64_t{0}),
@@ -244,13 +257,9 @@ at::Tensor Flow::features_of(const FlowModule& module, const data::EncodedSample
   const memory::Key key = key_of_features(module, sample.id);
   if (auto kept = kept_.extract(key)) return kept.mapped();
   at::Tensor features;
-  if (is_planned(key)) features = take_from_pool(module, sample);
-  if (!features.defined()) {
-    const Stopwatch watch;
-    features = encode_features(*model_, module, sample, model_->device());
-    use_.encoded_here += 1;
-    use_.encoding += watch.seconds();
-  }
+  if (!is_in_vain_ && is_planned(key)) features = take_from_pool(module, sample);
+  if (!is_in_vain_ && !features.defined()) features = encode_here(module, sample);
+  if (is_in_vain_) return no_features(module, sample);
   if (keeps_) kept_[key] = features;
   return features;
 }
@@ -280,23 +289,50 @@ void Flow::finish_gradients() {
   if (lender_) lender_->finish_gradients();
 }
 
-FlowUse Flow::finish_step(std::int64_t first_index) {
-  if (controller_) {
-    const memory::PoolCounts counts = controller_->counts();
-    use_.encoders = static_cast<std::int64_t>(counts.producers);
-    use_.pool_bytes = static_cast<std::int64_t>(counts.pages_used * page_bytes_);
-  }
-  if (lender_) lender_->finish_step(static_cast<std::uint64_t>(step_of(first_index)));
-  if (reader_) reader_->finish_step(static_cast<std::uint64_t>(step_of(first_index)));
+FlowUse Flow::use() {
+  if (controller_) add_pool(controller_->counts());
+  return use_;
+}
+
+void Flow::end_step() {
+  use_ = {};
   kept_.clear();
   waits_ = true;
-  {
-    const std::scoped_lock lock(mutex_);
-    std::erase_if(planned_, [&](const memory::Key& key) {
-      return static_cast<std::int64_t>(key.sample) < first_index + config_.batch.global_samples;
-    });
-  }
-  return std::exchange(use_, {});
+}
+
+void Flow::add_pool(const memory::PoolCounts& now) {
+  const memory::PoolCounts before = std::exchange(counted_, now);
+  const auto since = [](std::uint64_t then, std::uint64_t total) {
+    return static_cast<std::int64_t>(total - then);
+  };
+  use_.encoders = static_cast<std::int64_t>(now.producers);
+  use_.pool_bytes = static_cast<std::int64_t>(now.pages_used * page_bytes_);
+  use_.joined += since(before.joined, now.joined);
+  use_.left += since(before.left, now.left);
+  use_.lost += since(before.fenced, now.fenced);
+  use_.made += since(before.made, now.made);
+  use_.encoder_seconds += now.producer_seconds - before.producer_seconds;
+  use_.encoder_busy += now.busy_seconds - before.busy_seconds;
+  use_.encoder_blocked += now.blocked_seconds - before.blocked_seconds;
+}
+
+void Flow::finish_batch(std::int64_t first_index) {
+  if (lender_) lender_->finish_step(static_cast<std::uint64_t>(step_of(first_index)));
+  if (reader_) reader_->finish_step(static_cast<std::uint64_t>(step_of(first_index)));
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(planned_, [&](const memory::Key& key) {
+    return static_cast<std::int64_t>(key.sample) < first_index + config_.batch.global_samples;
+  });
+}
+
+std::set<std::int64_t> Flow::samples_without_features() {
+  std::set<std::int64_t> samples;
+  if (!controller_ || controller_->counts().producers == 0) return samples;
+  const std::set<memory::Key> made = controller_->made();
+  const std::scoped_lock lock(mutex_);
+  for (const memory::Key& key : planned_)
+    if (!made.contains(key)) samples.insert(static_cast<std::int64_t>(key.sample));
+  return samples;
 }
 
 void Flow::finish() {

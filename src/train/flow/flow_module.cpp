@@ -14,19 +14,30 @@
 namespace tributary::train {
 namespace {
 
-/// The media of a sample as one input of the tower.
-model::EncoderInput input_of(const FlowModule& module, const data::EncodedSample& sample,
-                             at::Device device) {
+/// The media of a sample that a module takes, in the order of its object.
+std::vector<const data::PatchedItem*> media_of(const FlowModule& module,
+                                               const data::EncodedSample& sample) {
+  std::vector<const data::PatchedItem*> media;
+  for (const Modality modality : module.takes)
+    for (const data::PatchedItem& item : sample.items)
+      if (item.modality == modality) media.push_back(&item);
+  return media;
+}
+
+bool is_same(const data::PatchedItem& one, const data::PatchedItem& other) {
+  return one.modality == other.modality && one.grid == other.grid && one.rows == other.rows;
+}
+
+/// Media as one input of the tower.
+model::EncoderInput input_of(std::span<const data::PatchedItem* const> media, at::Device device) {
   model::EncoderInput input;
   std::vector<at::Tensor> rows;
-  for (const Modality modality : module.takes)
-    for (const data::PatchedItem& item : sample.items) {
-      if (item.modality != modality) continue;
-      const std::int64_t patches = item.grid.patches();
-      input.grids.push_back(item.grid);
-      rows.push_back(at::from_blob(const_cast<float*>(item.rows.data()),  // NOLINT: only read
-                                   {patches, std::ssize(item.rows) / patches}, at::kFloat));
-    }
+  for (const data::PatchedItem* item : media) {
+    const std::int64_t patches = item->grid.patches();
+    input.grids.push_back(item->grid);
+    rows.push_back(at::from_blob(const_cast<float*>(item->rows.data()),  // NOLINT: only read
+                                 {patches, std::ssize(item->rows) / patches}, at::kFloat));
+  }
   if (!rows.empty()) input.rows = ops::to_device(at::cat(rows), device);
   return input;
 }
@@ -68,6 +79,11 @@ std::uint32_t record_mark(const data::EncodedSample& sample) {
   return crc32c(std::as_bytes(std::span(sample.key)));
 }
 
+bool lacks_rows(const FlowModule& module, const data::EncodedSample& sample) {
+  return std::ranges::any_of(media_of(module, sample),
+                             [](const data::PatchedItem* item) { return item->rows.empty(); });
+}
+
 memory::ElementType element_type(at::ScalarType type) {
   TRIB_CHECK(type == at::kFloat || type == at::kBFloat16,
              .what = "train: features of this type are not in the pool",
@@ -101,13 +117,32 @@ Bytes feature_bytes(const model::Model& model, const FlowModule& module, const S
 at::Tensor encode_features(model::Model& model, const FlowModule& module,
                            const data::EncodedSample& sample, at::Device device) {
   const at::NoGradGuard no_grad;
-  return run_tower(model, module, sample, device);
+  std::vector<const data::PatchedItem*> different;
+  std::vector<std::size_t> place;  // of each item among them
+  for (const data::PatchedItem* item : media_of(module, sample)) {
+    const auto same = std::ranges::find_if(
+        different, [item](const data::PatchedItem* each) { return is_same(*each, *item); });
+    place.push_back(static_cast<std::size_t>(same - different.begin()));
+    if (same == different.end()) different.push_back(item);
+  }
+  const at::Tensor encoded =
+      model.run_encoder_stage(module.name, /*stage=*/0, input_of(different, device), /*input=*/{})
+          .contiguous();
+  if (different.size() == place.size()) return encoded;
+  std::vector<std::int64_t> rows;
+  for (const data::PatchedItem* item : different)
+    rows.push_back(model.feature_rows(module.name, item->grid));
+  const std::vector<at::Tensor> parts = encoded.split_with_sizes(rows);
+  std::vector<at::Tensor> all;
+  for (const std::size_t each : place) all.push_back(parts[each]);
+  return at::cat(all);
 }
 
 at::Tensor run_tower(model::Model& model, const FlowModule& module,
                      const data::EncodedSample& sample, at::Device device) {
   return model
-      .run_encoder_stage(module.name, /*stage=*/0, input_of(module, sample, device), /*input=*/{})
+      .run_encoder_stage(module.name, /*stage=*/0, input_of(media_of(module, sample), device),
+                         /*input=*/{})
       .contiguous();
 }
 

@@ -40,6 +40,9 @@ struct FlowModule {
 /// its place, features of both may have one size.
 [[nodiscard]] std::uint32_t record_mark(const data::EncodedSample& sample);
 
+/// Whether a sample has media of the module that were not read.
+[[nodiscard]] bool lacks_rows(const FlowModule& module, const data::EncodedSample& sample);
+
 /// The rows of features of each modality of a sample; none where it has no such items.
 [[nodiscard]] std::vector<std::int64_t> feature_rows(const model::Model& model,
                                                      const FlowModule& module,
@@ -49,7 +52,8 @@ struct FlowModule {
                                   const SampleShape& shape);
 
 /// Encodes the items of one sample in one pass of the whole tower, which this process holds: the
-/// same bits in every process with as many compute threads.
+/// same bits in every process with as many compute threads. Items that are the same, as those of
+/// the answers of a pair, are encoded once.
 ///
 /// shape: returns [features, feature_width], modality after modality
 [[nodiscard]] at::Tensor encode_features(model::Model& model, const FlowModule& module,

@@ -103,8 +103,17 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
                     {"gradients_here", metrics.flow->gradients_here},
                     {"starved", rounded(metrics.flow->starved, 6)},
                     {"encoding", rounded(metrics.flow->encoding, 6)},
+                    {"repeated", metrics.flow->repeated},
+                    {"out_of_turn", metrics.flow->out_of_turn},
                     {"encoders", metrics.flow->encoders},
-                    {"pool_bytes", metrics.flow->pool_bytes}};
+                    {"pool_bytes", metrics.flow->pool_bytes},
+                    {"joined", metrics.flow->joined},
+                    {"left", metrics.flow->left},
+                    {"lost", metrics.flow->lost},
+                    {"made", metrics.flow->made},
+                    {"encoder_seconds", rounded(metrics.flow->encoder_seconds, 6)},
+                    {"encoder_busy", rounded(metrics.flow->encoder_busy, 6)},
+                    {"encoder_blocked", rounded(metrics.flow->encoder_blocked, 6)}};
   if (!metrics.pipeline.in_flight.empty())
     line["pipeline"] = {{"bubble", rounded(metrics.pipeline.bubble, 5)},
                         {"in_flight", metrics.pipeline.in_flight}};

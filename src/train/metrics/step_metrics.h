@@ -55,8 +55,26 @@ struct FlowUse {
   std::int64_t gradients_here = 0;  // by which ranks made it
   double starved = 0;               // [s] that ranks waited for features
   double encoding = 0;              // [s] that they encoded
+  std::int64_t repeated = 0;        // 1: the step began again, as pixels turned out bad in it
+  std::int64_t out_of_turn = 0;     // samples of the step that are of another batch of the data
   std::int64_t encoders = 0;        // processes that encode for the run, at the end of the step
   std::int64_t pool_bytes = 0;      // of features that they hold then
+  std::int64_t joined = 0;          // encoders that came since the step before
+  std::int64_t left = 0;            // that went
+  std::int64_t lost = 0;            // that died, or were silent for too long
+  std::int64_t made = 0;            // objects that they have made since
+  double encoder_seconds = 0;       // [s] that they were there since, added up over them
+  double encoder_busy = 0;          // [s] that they read and encoded
+  double encoder_blocked = 0;       // [s] that they had work, and no room for features
+
+  [[nodiscard]] std::vector<std::int64_t*> counts() {
+    return {&objects,  &bytes,       &encoded_here, &gradients,  &gradients_here,
+            &repeated, &out_of_turn, &encoders,     &pool_bytes, &joined,
+            &left,     &lost,        &made};
+  }
+  [[nodiscard]] std::vector<double*> seconds() {
+    return {&starved, &encoding, &encoder_seconds, &encoder_busy, &encoder_blocked};
+  }
 };
 
 /// How level the work of the ranks was, and what planning it took.

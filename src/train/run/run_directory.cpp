@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/file/file_system.h"
 #include "data/decode/png_file.h"
+#include "memory/plan_log/plan_log_file.h"
 #include "train/run/json_lines.h"
 
 namespace tributary::train {
@@ -36,6 +37,7 @@ void cut_run_files(const RunDirectory& run, const TrainState& state) {
   for (const char* name :
        {"metrics.jsonl", "validation.jsonl", "validation_answers.jsonl", "skipped.jsonl"})
     cut_lines_after(run.file(name), state.step);
+  memory::cut_plan_log(run.file(kPlanLog), static_cast<std::uint64_t>(state.step));
   const std::vector<std::string> names = list_directory(real_file_system(), run.path);
   for (const std::string& name : names)
     if (name.starts_with("shapes") && name.ends_with(".jsonl"))

@@ -11,6 +11,9 @@
 
 namespace tributary::train {
 
+/// Of a run by arrival: what each step was made of.
+inline constexpr const char* kPlanLog = "plan.log";
+
 /// The names inside a run's directory (docs/formats/run_directory.md).
 struct RunDirectory {
   std::string path;
@@ -31,9 +34,9 @@ void remove_made_directories(const RunDirectory& run, const std::vector<std::str
 /// errors: Fault::kResource when it cannot be made or written
 void create_run_directory(const RunDirectory& run, const config::RunConfig& config);
 
-/// Cuts from the `.jsonl` files what a run wrote after the state that it goes on from, or all of it
-/// (step 0), and the error that ended it. What is written whole at the end stays until there is
-/// something to replace it.
+/// Cuts from the `.jsonl` files and the plan log what a run wrote after the state that it goes on
+/// from, or all of it (step 0), and the error that ended it. What is written whole at the end stays
+/// until there is something to replace it.
 void cut_run_files(const RunDirectory& run, const TrainState& state);
 
 /// Writes a small file whole: a reader sees the old or the new content.

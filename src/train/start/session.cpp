@@ -33,12 +33,49 @@ namespace tributary::train {
 namespace {
 
 /// Dispatches samples by the planner's plans; without a planner, in turn.
-data::Deal deal_by(StepPlanner* planner, SampleRouter& router, Flow* flow) {
-  if (planner == nullptr) return {};
-  return [planner, &router, flow](std::int64_t first_index, std::span<const SampleShape> shapes) {
+data::Deal deal_by(const Session& session) {
+  if (session.planner == nullptr) return {};
+  return [planner = session.planner.get(), &router = *session.router, flow = session.flow.get(),
+          arrival = session.arrival.get()](std::int64_t first_index,
+                                           std::span<const SampleShape> shapes) {
     const StepPlanner::Dealt dealt = planner->plan(first_index, shapes);
-    if (flow != nullptr) flow->plan({first_index, shapes, dealt.microbatches});
+    if (arrival != nullptr) arrival->note(first_index, shapes, dealt.replica_of);
+    if (flow != nullptr)
+      flow->plan({.first_index = first_index,
+                  .shapes = shapes,
+                  .microbatches = dealt.microbatches,
+                  .trained = arrival != nullptr ? arrival->trained_ahead()
+                                                : std::span<const std::int64_t>()});
     return router.deal(first_index, dealt.replica_of, dealt.media);
+  };
+}
+
+/// Towers that train are lent by steps of the data.
+void require_frozen(std::span<const FlowModule> modules) {
+  for (const FlowModule& module : modules)
+    TRIB_REQUIRE(!module.trains, .what = "train: tower that trains has no order by arrival",
+                 .where = "pool.order",
+                 .found = str("arrival, and ", module.name, " with placement flow trains"),
+                 .expected = "pool.order data, or the module in model.freeze");
+}
+
+/// Whether ranks leave pixels to encoders beside the run. A module ahead takes samples of the next
+/// step, and an order by arrival those of later ones, which cannot be taken back; nor can what is
+/// lent of a tower that trains.
+bool leaves_rows(const Session& session) {
+  return session.flow && !session.flow->trains() && !session.arrival &&
+         !session.lanes.encodes_ahead();
+}
+
+std::function<ModalitySet(std::int64_t)> leaves_by(const Session& session) {
+  if (!leaves_rows(session)) return {};
+  return [flow = session.flow.get()](std::int64_t sample) { return flow->made_elsewhere(sample); };
+}
+
+std::function<bool(const data::EncodedSample&)> lacks_by(const Session& session) {
+  if (!leaves_rows(session)) return {};
+  return [flow = session.flow.get()](const data::EncodedSample& sample) {
+    return flow->must_read(sample);
   };
 }
 
@@ -261,24 +298,29 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   const std::vector<FlowModule> flowing = flow_modules(config, session.model_config);
   if (!flowing.empty()) {
     session.flow = std::make_unique<Flow>(config, flowing);
+    if (config.pool.order == config::PoolOrder::kArrival) {
+      require_frozen(flowing);
+      session.arrival = std::make_unique<ArrivalOrder>(config);
+    }
     int& prefetched = session.config.data.prefetch_batches;  // encoders learn of dealt batches
     prefetched = std::max(prefetched, static_cast<int>(config.pool.ahead));
   }
   session.planner = make_planner(session);
   announce(announce_data(config.data));
   session.loader = std::make_unique<data::Loader>(
-      data::LoaderOptions{
-          .data = session.config.data,
-          .seed = config.run.seed,
-          .batch_samples = config.batch.global_samples,
-          .quarantine_path = quarantine_path,
-          .deal = deal_by(session.planner.get(), *session.router, session.flow.get()),
-          .part = mesh.data_index(),
-          .parts = mesh.data_ranks(),
-          .reader = session.router->reader(),
-          .readers = session.router->readers(),
-          .pass = pass_by(*session.router),
-          .begin_thread = unbind_from_cores},
+      data::LoaderOptions{.data = session.config.data,
+                          .seed = config.run.seed,
+                          .batch_samples = config.batch.global_samples,
+                          .quarantine_path = quarantine_path,
+                          .deal = deal_by(session),
+                          .part = mesh.data_index(),
+                          .parts = mesh.data_ranks(),
+                          .reader = session.router->reader(),
+                          .readers = session.router->readers(),
+                          .leaves = leaves_by(session),
+                          .lacks = lacks_by(session),
+                          .pass = pass_by(*session.router),
+                          .begin_thread = unbind_from_cores},
       *session.encoder);
   if (config.run.epochs > 0) {
     session.config.run.steps = steps_of_epochs(config, session.loader->records());
