@@ -127,6 +127,33 @@ TEST(ReplicaTimer, TakesAsLongAsTheSlowestReplicaAloneInTheSimulator) {
   EXPECT_GT(blocked, 0);
 }
 
+/// One microbatch of a module, whose replicas have these forwards.
+ModulePasses forwards_of(const std::vector<std::int64_t>& times) {
+  ModulePasses module{.kind_of = {0}};
+  for (const std::int64_t time : times) {
+    module.stand_for.push_back(1);
+    module.first_of.push_back(module.passes.size());
+    module.passes.push_back({.costs = {.forward = time}});
+  }
+  return module;
+}
+
+TEST(ReplicaTimer, GivesATurnOnceAllReplicasOfAModuleHaveHadTheirs) {
+  const schedule::Pipeline pipeline{.modules = {{.name = "vision", .passes = 1},
+                                                {.name = "audio", .passes = 1},
+                                                {.name = "backbone"}},
+                                    .edges = {{.from = 0, .to = 2}, {.from = 1, .to = 2}}};
+  const simulate::StepProgram program(
+      schedule::lower_schedule(schedule::schedule_passes(pipeline), {}), {});
+  simulate::Network network;
+  network.routes.resize(program.channels().size());
+  const ReplicaLoad load{
+      .modules = {forwards_of({10, 30}), forwards_of({5, 5, 20}), forwards_of({7})},
+      .fixed = std::vector<Nanoseconds>(program.actions())};
+  std::vector<std::int64_t> times;
+  EXPECT_EQ(ReplicaTimer(program, network).run(load, times).count, 30 + 20 + 7);
+}
+
 TEST(ReplicaTimer, GivesPlacesOfMessagesToLaterOnes) {
   RandomStream random(6);
   const Case of(random, schedule::make_pipeline(config::PipelineOrder::k1f1b, 4, 64), {});
