@@ -55,6 +55,23 @@ void fit_objective(RunConfig& config) {
   config.validation.blind = false;
   config.validation.max_new_tokens = 0;
   config.batch.costs.clear();
+  for (ModuleSection& module : config.parallel.modules)
+    if (module.placement == Placement::kFlow) module = {.module = module.module};
+}
+
+/// Leaves out an order by arrival where it has no encoders beside the run, or others apart.
+void fit_order(RunConfig& config) {
+  const bool any_apart =
+      std::ranges::any_of(config.parallel.modules, [](const ModuleSection& module) {
+        return module.placement != Placement::kFlow && module.placement != Placement::kInline;
+      });
+  if (any_apart || !config.parallel.has_encoders_beside()) config.pool.order = PoolOrder::kData;
+  if (config.pool.order == PoolOrder::kData) {
+    config.pool.replay.clear();
+    return;
+  }
+  config.batch.packing = Packing::kOnlineBestFit;
+  config.batch.microbatches = 0;
 }
 
 /// Random values of every key, within its range and the rules between keys.
@@ -164,6 +181,7 @@ RunConfig random_config(std::mt19937_64& random) {
   config.data.min_pixels = std::min(config.data.min_pixels, config.data.max_pixels);
   config.data.max_tokens = std::min(config.data.max_tokens, config.batch.capacity_tokens.count);
   fit_objective(config);
+  fit_order(config);
   return config;
 }
 
