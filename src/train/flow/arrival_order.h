@@ -35,7 +35,7 @@ struct TrainState;
 ///
 /// Rank 0 chooses, by what the pool has, and keeps the choice in the plan log before any rank sees
 /// it; or it takes the choice of a log (pool.replay). All ranks then do the same, so that the bits
-/// depend on the log alone.
+/// depend only on the log.
 class ArrivalOrder {
  public:
   /// errors: Fault::kInput when pool.replay cannot be read

@@ -117,6 +117,7 @@ Bytes feature_bytes(const model::Model& model, const FlowModule& module, const S
 at::Tensor encode_features(model::Model& model, const FlowModule& module,
                            const data::EncodedSample& sample, at::Device device) {
   const at::NoGradGuard no_grad;
+  if (module.trains) return run_tower(model, module, sample, device);  // the bits of its graph
   std::vector<const data::PatchedItem*> different;
   std::vector<std::size_t> place;  // of each item among them
   for (const data::PatchedItem* item : media_of(module, sample)) {

@@ -52,8 +52,8 @@ struct FlowModule {
                                   const SampleShape& shape);
 
 /// Encodes the items of one sample in one pass of the whole tower, which this process holds: the
-/// same bits in every process with as many compute threads. Items that are the same, as those of
-/// the answers of a pair, are encoded once.
+/// same bits in every process with as many compute threads. Items of a frozen one that are the
+/// same, as those of the answers of a pair, are encoded once.
 ///
 /// shape: returns [features, feature_width], modality after modality
 [[nodiscard]] at::Tensor encode_features(model::Model& model, const FlowModule& module,

@@ -11,7 +11,7 @@
 
 namespace tributary::train {
 
-/// Of a run by arrival: what each step was made of.
+/// The file of a run by arrival that says what each step was made of.
 inline constexpr const char* kPlanLog = "plan.log";
 
 /// The names inside a run's directory (docs/formats/run_directory.md).
