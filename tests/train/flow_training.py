@@ -48,9 +48,8 @@ class FlowTraining(flow_case.FlowCase):
         self.expect_like_inline(self.flow_run("stages", 2, 1, parallel=flow(pp=2)))
 
     def test_a_killed_encoder_costs_no_bit(self):
-        many = {"parallel": flow(), "run": {"steps": 80}}
-        alone = self.train_alone("alone", **self.values(**many))
-        with self.started("killed", 1, 2, **many) as launcher:
+        alone = self.train_alone("alone", **self.values(parallel=flow(), run={"steps": 80}))
+        with self.started("killed", 1, 2, parallel=flow(), run={"steps": 80}) as launcher:
             self.wait_for_steps("killed", 10)
             os.kill(self.encoders_of(launcher)[0], signal.SIGKILL)
             self.assertIn("another one takes its place", self.expect_good_end(launcher))

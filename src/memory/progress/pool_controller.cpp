@@ -170,7 +170,9 @@ class PoolController::Impl {
     if (fail != nullptr) log_warning(fail->text);
     const bool says_bye =
         message != nullptr && std::holds_alternative<ByeMessage>(message->message);
-    if (!says_bye || message->from.role == Role::kConsumer) return give(event);
+    const bool is_rank = message != nullptr && (message->from.role == Role::kConsumer ||
+                                                message->from.process >= job_.first_lender());
+    if (!says_bye || is_rank) return give(event);
     // It may leave before it has said anything under its epoch.
     leaving_ = message->from.process;
     give(MemberLost{message->from.process});

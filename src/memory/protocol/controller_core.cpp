@@ -8,7 +8,7 @@ namespace tributary::memory {
 
 ControllerCore::ControllerCore(const ControllerConfig& config, PageTable table, TimePoint now)
     : config_(config),
-      membership_(config.timers, std::move(table), config.members, now),
+      membership_(config.timers, std::move(table), config.members, now, config.first_lender),
       outbox_(config.timers.resend),
       book_(config.reserve_pages),
       low_(config.first_step),
@@ -95,10 +95,14 @@ void ControllerCore::take(const MessageReceived& event, const ResolveMessage& re
            .message = PublishMessage{.sequence = record->sequence, .handle = *record->handle}});
 }
 
+bool ControllerCore::is_replaceable(const PeerIdentity& member) const {
+  return member.role == Role::kProducer && member.process < config_.first_lender;
+}
+
 void ControllerCore::take(const FailMessage& fail, TimePoint now) {
   const MemberRecord* named = membership_.find(static_cast<std::uint16_t>(fail.process));
   const bool is_echo = fail.fault == static_cast<std::uint32_t>(ExitCode::kPeerLost);
-  if (is_echo && named != nullptr && named->identity.role == Role::kProducer) {
+  if (is_echo && named != nullptr && is_replaceable(named->identity)) {
     lose(named->identity.process, fail.text, now);
     return;
   }
@@ -204,10 +208,12 @@ void ControllerCore::tell_members(const EpochMessage& message, TimePoint now) {
 void ControllerCore::lose(std::uint16_t process, const std::string& why, TimePoint now) {
   const MemberRecord* member = membership_.find(process);
   if (member == nullptr || !member->is_in()) return;
-  if (member->identity.role != Role::kProducer) {
+  if (!is_replaceable(member->identity)) {
     take(FailMessage{.process = process,
                      .fault = static_cast<std::uint32_t>(ExitCode::kPeerLost),
-                     .text = str("memory: consumer ", process, " is lost: ", why)},
+                     .text = str("memory: ",
+                                 member->identity.role == Role::kConsumer ? "consumer " : "lender ",
+                                 process, " is lost: ", why)},
          now);
     return;
   }
@@ -237,7 +243,7 @@ void ControllerCore::take(const MemberJoined& event, TimePoint now) {
 }
 
 void ControllerCore::take_bye(const PeerIdentity& from, TimePoint now) {
-  if (from.role == Role::kProducer) return lose(from.process, "said BYE", now);
+  if (is_replaceable(from)) return lose(from.process, "said BYE", now);
   outbox_.drop_peer(from.process);
   membership_.leave(from.process);
   commit_finished_steps(now);

@@ -43,6 +43,8 @@ class ControllerCore {
   [[nodiscard]] std::uint64_t planned_end() const { return planned_end_; }
 
  private:
+  /// A producer that lends nothing: others can do its work. All others end the pool.
+  [[nodiscard]] bool is_replaceable(const PeerIdentity& member) const;
   void take(const MessageReceived& event, TimePoint now);
   void take(const MessageReceived& event, const Heartbeat& heartbeat, TimePoint now);
   void take(const MessageReceived& event, const PublishMessage& publish, TimePoint now);

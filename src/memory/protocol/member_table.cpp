@@ -7,8 +7,8 @@
 namespace tributary::memory {
 
 MemberTable::MemberTable(const Timers& timers, PageTable table, std::vector<PeerIdentity> members,
-                         TimePoint now)
-    : timers_(timers), table_(std::move(table)) {
+                         TimePoint now, std::uint32_t first_lender)
+    : timers_(timers), first_lender_(first_lender), table_(std::move(table)) {
   for (const PeerIdentity& identity : members) {
     MemberRecord& record = members_[identity.process];
     const bool is_consumer = identity.role == Role::kConsumer;
@@ -103,7 +103,7 @@ std::vector<std::uint16_t> MemberTable::silent(TimePoint now) {
         member.identity.role == Role::kConsumer && member.state == MemberState::kJoining;
     if (!member.is_in() || is_awaited) continue;
     const Nanoseconds silence = now - member.heard;
-    const bool is_producer = member.identity.role == Role::kProducer;
+    const bool is_producer = member.identity.role == Role::kProducer && process < first_lender_;
     if (silence > (is_producer ? timers_.fence : timers_.lost))
       lost.push_back(process);
     else if (silence > timers_.heartbeat * 2 && member.state == MemberState::kLive)

@@ -32,8 +32,9 @@ class MemberTable {
  public:
   /// `members` are there from the start, under the epochs that `table` names. A consumer that has
   /// never been heard is not silent: its process may start later.
+  /// Producers from `first_lender` on may be silent as long as consumers.
   MemberTable(const Timers& timers, PageTable table, std::vector<PeerIdentity> members,
-              TimePoint now);
+              TimePoint now, std::uint32_t first_lender);
 
   /// Whether a message of this sender counts; otherwise it is fenced, or not known.
   [[nodiscard]] bool is_current(const PeerIdentity& from) const;
@@ -63,6 +64,7 @@ class MemberTable {
   EpochMessage renew(std::uint16_t process, std::vector<SegmentRow> rows);
 
   Timers timers_;
+  std::uint32_t first_lender_;
   TableView table_;
   std::uint32_t newest_epoch_ = 0;
   std::map<std::uint16_t, MemberRecord> members_;

@@ -14,7 +14,7 @@ namespace tributary::train {
 namespace {
 
 constexpr std::int64_t kMostPieceBytes = std::int64_t{128} << 20;
-constexpr Nanoseconds kPatience{1'000'000'000};  // with the own part of the pool
+constexpr Nanoseconds kPatience{5'000'000'000};  // with the own part of the pool
 
 std::int64_t count_rows(const model::Model& model, const FlowModule& module,
                         const SampleShape& shape) {
