@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <future>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -186,8 +187,10 @@ class Shift {
       fetch(Nanoseconds{was_busy ? 0 : 200'000'000});
       forget_finished_steps();
       read_ahead();
-      was_busy = make_features() || make_gradient();
+      // A rank waits for gradients at the end of its step; frozen towers may be steps ahead.
+      was_busy = make_features(producer_.low()) || make_gradient() || make_features(kAnyStep);
     }
+    for (auto& [part, worker] : workers_) worker.forget_before(kAnyStep);
     for (Begun& each : begun_) producer_.fail(each.task, "this encoder leaves");
     return producer_.end();
   }
@@ -243,9 +246,12 @@ class Shift {
     return made;
   }
 
-  /// Makes the first features that can be made. False: there are none.
-  [[nodiscard]] bool make_features() {
-    const auto first_ready = std::ranges::find_if(begun_, [this](const Begun& each) {
+  static constexpr std::uint64_t kAnyStep = std::numeric_limits<std::uint64_t>::max();
+
+  /// Makes the first features up to a step that can be made. False: there are none.
+  [[nodiscard]] bool make_features(std::uint64_t last_step) {
+    const auto first_ready = std::ranges::find_if(begun_, [&](const Begun& each) {
+      if (each.task.step > last_step) return false;
       const auto worker = workers_.find(each.task.key.part);
       return worker == workers_.end() || worker->second.has_weights(each.task.step);
     });

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "core/error.h"
@@ -25,19 +27,39 @@ memory::PlanRecord record_from(const std::string& text) {
 
 }  // namespace
 
-void ArrivalOrder::open(const Session& session, const RunDirectory& run, const TrainState& state) {
+void ArrivalOrder::read_replayed(const Session& session, const RunDirectory& run) {
   records_ = session.loader->records();
   end_ = session.config.run.steps;
+  if (config_.pool.replay.empty() || !session.leads()) return;
+  std::error_code ignored;
+  TRIB_REQUIRE(!std::filesystem::equivalent(config_.pool.replay, run.file(kPlanLog), ignored),
+               .what = "train: log to replay is that of the run itself, which is written anew",
+               .where = "pool.replay", .found = config_.pool.replay,
+               .expected = "a log of another run, or a copy");
+  for (memory::PlanRecord& record : memory::read_plan_log_file(config_.pool.replay))
+    replayed_[record.step] = std::move(record);
+  TRIB_REQUIRE(!replayed_.empty() && static_cast<std::int64_t>(replayed_.rbegin()->first) >= end_,
+               .what = "train: log to replay is too short", .where = config_.pool.replay,
+               .found = replayed_.empty() ? "no step" : str("step ", replayed_.rbegin()->first),
+               .expected = str("run.steps ", end_),
+               .fix = "take the log of a run with as many steps");
+  const std::int64_t samples = end_ * config_.batch.global_samples;
+  for (const auto& [step, record] : replayed_)
+    for (const memory::PlanRecordMicrobatch& microbatch : record.microbatches)
+      for (const memory::PlannedSample& sample : microbatch.samples)
+        TRIB_REQUIRE(static_cast<std::int64_t>(step) > end_ ||
+                         static_cast<std::int64_t>(sample.id) < samples,
+                     .what = "train: log to replay takes samples behind the end of this run",
+                     .where = str(config_.pool.replay, ", step ", step),
+                     .found = str("sample ", sample.id),
+                     .expected = str("samples below ", samples, ", those of ", end_, " steps"),
+                     .fix = "set run.steps to that of the logged run");
+}
+
+void ArrivalOrder::open(const Session& session, const RunDirectory& run, const TrainState& state) {
   handed_out_ = session.loader->next_index() / config_.batch.global_samples;
   trained_ahead_ = state.loader.trained_ahead;
   std::ranges::sort(trained_ahead_);
-  TRIB_REQUIRE(
-      config_.pool.replay.empty() ||
-          (!replayed_.empty() && static_cast<std::int64_t>(replayed_.rbegin()->first) >= end_),
-      .what = "train: log to replay is too short", .where = config_.pool.replay,
-      .found = replayed_.empty() ? "no step" : str("step ", replayed_.rbegin()->first),
-      .expected = str("run.steps ", end_),
-      .fix = "lower run.steps, or take the log of a longer run");
   if (session.leads()) log_.emplace(run.file(kPlanLog));
 }
 
@@ -46,15 +68,15 @@ TakenStep ArrivalOrder::take(const Session& session, std::int64_t step) {
   begin_step(session, taken);
   taken.first_index = step * config_.batch.global_samples;
   taken.before = session.loader->state();
-  hand_out(session, step, taken);
+  if (!hand_out(session, step, taken)) return taken;
   const Stopwatch watch;
   current_ = agree(session, step);
-  if (taken.refusal.empty()) fill(session, taken);
+  fill(session, taken);
   taken.waiting.packing += watch.seconds();
   return taken;
 }
 
-void ArrivalOrder::hand_out(const Session& session, std::int64_t step, TakenStep& taken) {
+bool ArrivalOrder::hand_out(const Session& session, std::int64_t step, TakenStep& taken) {
   while (handed_out_ < std::min(step + config_.pool.ahead, end_)) {
     TakenStep drawn = take_step(session);
     taken.left_out += drawn.left_out;
@@ -63,8 +85,9 @@ void ArrivalOrder::hand_out(const Session& session, std::int64_t step, TakenStep
     taken.waiting.packing += drawn.waiting.packing;
     taken.balance.planning += drawn.balance.planning;
     taken.balance.exposed += drawn.balance.exposed;
+    const bool ends = is_refused(session, drawn);  // by some rank
     taken.refusal = std::move(drawn.refusal);
-    if (!taken.refusal.empty()) return;
+    if (ends) return false;
     ++handed_out_;
     OpenBatch& batch = open_[drawn.first_index];
     batch.before = std::move(drawn.before);
@@ -79,6 +102,7 @@ void ArrivalOrder::hand_out(const Session& session, std::int64_t step, TakenStep
     for (data::EncodedSample& sample : drawn.samples)
       if (batch.left.contains(sample.id)) samples_[sample.id] = std::move(sample);
   }
+  return true;
 }
 
 memory::PlanRecord ArrivalOrder::agree(const Session& session, std::int64_t step) {

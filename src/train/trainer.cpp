@@ -316,6 +316,7 @@ TrainEnd train_on(const Ranks& ranks, const TrainRequest& request, std::ostream&
       session = open_session(config, ranks, quarantine_path(run, ranks.mesh()),
                              [&](const std::string& line) { out << line << std::endl; });
       require_agreement(session);
+      if (session.arrival) session.arrival->read_replayed(session, run);
       state = restore(session, request, checkpoint);
     } catch (const Error&) {
       if (leads) remove_made_directories(run, missing);

@@ -212,7 +212,7 @@ RunConfig planned_flow(const std::string& tower) {
   return planned(patch.dump());
 }
 
-TEST(ApplyPlan, TakesFrozenEncodersBesideTheRun) {
+TEST(ApplyPlan, TakesEncodersBesideTheRun) {
   const RunConfig config = apply_plan(planned_flow("{}"));
   const ModuleSection& vision =
       *std::ranges::find(config.parallel.modules, "vision", &ModuleSection::module);
@@ -228,8 +228,9 @@ TEST(ApplyPlan, TakesFrozenEncodersBesideTheRun) {
     }
     return {};
   };
-  EXPECT_THAT(refused(R"({"train": "full"})"),
-              AllOf(HasSubstr("modules.vision.train"), HasSubstr("model.freeze")));
+  EXPECT_EQ(refused(R"({"train": "full"})"), "");
+  EXPECT_THAT(refused(R"({"train": "lora"})"),
+              AllOf(HasSubstr("modules.vision.train"), HasSubstr("full or frozen")));
   EXPECT_EQ(refused(R"({"mesh": {"dp_shard": 1, "tp": 2}})"), "") << "two whole encoders";
 }
 

@@ -143,14 +143,11 @@ class Flow(flow_case.FlowCase):
                     self.assertIn(word, result.stderr)
 
     def test_what_cannot_flow_is_refused(self):
-        for name, ranks, values, words in (
-                ("lists", 1, self.values(parallel={"vision": {"placement": "flow", "tp": 2}}),
-                 ["parallel.vision.tp", "placement flow"])):
-            with self.subTest(name):
-                result = self.launch(f"refused-{name}", ranks, **values)
-                self.assertEqual(result.returncode, 2, result.stderr)
-                for word in words:
-                    self.assertIn(word, result.stderr)
+        result = self.launch("refused", 1, **self.values(
+            parallel={"vision": {"placement": "flow", "tp": 2}}))
+        self.assertEqual(result.returncode, 2, result.stderr)
+        for word in ("parallel.vision.tp", "placement flow"):
+            self.assertIn(word, result.stderr)
         plain = str(self.config("no-flow"))
         for words in (["encoder", plain], ["launch", "-n", "1", "--encoders", "1", "--", "train", plain]):
             result = subprocess.run([self.program, *words], text=True, env=tiny_run.environment(),

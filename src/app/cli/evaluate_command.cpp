@@ -104,7 +104,8 @@ Run declare_evaluate(Verb& verb) {
   verb.option("--pp", options.pp, "stages of the pipeline that hold a copy of the model");
   verb.option("--dp-shard", options.dp_shard,
               "ranks that share its weights, and gather each layer as it runs");
-  verb.option("--tp", options.tp, "ranks that share each layer; the other ranks copy the model");
+  verb.option("--tp", options.tp,
+              "ranks that share each layer; ranks beyond pp x dp-shard x tp hold further copies");
   verb.flag("--blind", options.blind, "answer a second time with the pixels set to zero");
   declare_sampling(verb, given->answer);
   verb.example(

@@ -111,8 +111,13 @@ ModelConfig read_model_config(const std::string& directory) {
           {.what = "config: file cannot be read",
            .fix = "give a model directory in Hugging Face layout, with config.json (model.path)"}),
       path);
-  if (const std::string& word = entry_of(model.family).image_word; !word.empty())
+  if (const std::string& word = entry_of(model.family).image_word; !word.empty()) {
     model.tokens.image_pad = find_added_token(directory, word).value_or(model.tokens.image_pad);
+    TRIB_REQUIRE(model.tokens.image_pad >= 0 && model.tokens.image_pad < model.backbone.vocab,
+                 .what = "config: the token of pictures is outside of the vocabulary",
+                 .where = directory, .found = str(word, ", ", model.tokens.image_pad),
+                 .expected = str("below ", model.backbone.vocab));
+  }
   BackboneConfig& backbone = model.backbone;
   backbone.has_other_head = backbone.tied_head && holds_other_head(directory);
   backbone.tied_head = backbone.tied_head && !backbone.has_other_head;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/error.h"
 #include "core/file/given_file.h"
 
 namespace tributary::config {
@@ -20,8 +21,11 @@ bool is_there(const std::string& directory, const std::string& file) {
 
 Json read_file(const std::string& directory, const std::string& file) {
   if (!is_there(directory, file)) return Json::object();
-  return read_given_json((std::filesystem::path(directory) / file).string(),
-                         {.what = "config: cannot read a file of the tokenizer"});
+  const std::string path = (std::filesystem::path(directory) / file).string();
+  Json read = read_given_json(path, {.what = "config: cannot read a file of the tokenizer"});
+  TRIB_REQUIRE(read.is_object(), .what = "config: a file of the tokenizer is no JSON object",
+               .where = path, .found = read.type_name(), .expected = "an object");
+  return read;
 }
 
 bool names(const Json& entry, std::string_view token) {

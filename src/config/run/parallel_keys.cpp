@@ -255,7 +255,8 @@ std::vector<Key> pool_keys() {
           {.path = "pool.engines",
            .meaning = "What may move features to ranks: `memfd`, memory that is shared on one "
                       "machine; `ucx`, the library UCX, over RDMA where the network has it; `tcp`. "
-                      "The first of them in this order that works is taken, and the next one when "
+                      "In this order, whatever that of the list, the first that works is taken, "
+                      "and the next one when "
                       "it fails.",
            .choices = {"memfd", "ucx", "tcp"}}),
       key<&R::pool, &P::encoders>(

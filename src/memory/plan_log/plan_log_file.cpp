@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <unistd.h>
 #include <utility>
 
@@ -49,12 +50,14 @@ PlanLogFile::PlanLogFile(std::string path) : path_(std::move(path)) {
   file_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   const bool is_open = file_ >= 0 && ftruncate(file_, static_cast<off_t>(content.whole_bytes)) == 0;
   if (!is_open) raise_unwritten(path_);
+  sync_directory(real_file_system(), std::filesystem::path(path_).parent_path().string());
 }
 
 PlanLogFile::~PlanLogFile() { close(file_); }
 
 void PlanLogFile::append(const PlanRecord& record) {
   const std::vector<std::byte> bytes = record_bytes(record, last_crc_);
+  errno = ENOSPC;  // what a short write means
   if (write(file_, bytes.data(), bytes.size()) != std::ssize(bytes) || fdatasync(file_) != 0)
     raise_unwritten(path_);
   last_crc_ = crc_of(bytes);

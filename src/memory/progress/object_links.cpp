@@ -35,12 +35,8 @@ bool ObjectLinks::open(Owner& owner, TimePoint now) {
   std::vector<Transport*> all, rested;
   owner.look_again = kNever;
   for (const auto& engine : engines_) {
-    const TimePoint until = owner.rests[engine.get()].until;
     all.push_back(engine.get());
-    if (until <= now)
-      rested.push_back(engine.get());
-    else
-      owner.look_again = std::min(owner.look_again, until);
+    if (owner.rests[engine.get()].until <= now) rested.push_back(engine.get());
   }
   const auto connect = [&](Transport& engine) {
     const Result<PeerLink> link = engine.connect(owner.row, now + kConnectTime);
@@ -53,6 +49,12 @@ bool ObjectLinks::open(Owner& owner, TimePoint now) {
     owner.engine = choice.value().engine;
   else
     log_warning(choice.refusal().reason);
+  for (const Engine better : preferred_engines(distance_to(owner.row, self_), owner.row.tier)) {
+    if (owner.engine == nullptr || owner.engine->traits().engine == better) break;
+    for (const auto& [engine, rest] : owner.rests)
+      if (engine->traits().engine == better && rest.until > now)
+        owner.look_again = std::min(owner.look_again, rest.until);
+  }
   return choice.has_value();
 }
 

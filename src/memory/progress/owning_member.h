@@ -42,7 +42,9 @@ struct OwningMember {
         tcp(end, found.key),
         memfd(end, found.key),
         key(found.key),
-        reading{.engines = options.engines, .host = local_host_towards(found.job.endpoint)} {}
+        reading{
+            .engines = options.engines,
+            .host = options.bind.empty() ? local_host_towards(found.job.endpoint) : options.bind} {}
 
   /// Called once, when the controller has let it in.
   void begin_epoch(std::uint32_t epoch) {

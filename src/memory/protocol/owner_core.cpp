@@ -35,8 +35,7 @@ std::vector<Action> OwnerCore::step(const Event& event, TimePoint now) {
   if (const auto* failed = std::get_if<EncodeFailed>(&event)) take(*failed, now);
   if (const auto* ended = std::get_if<GrantEnded>(&event)) access_->end(ended->grant);
   if (const auto* asked = std::get_if<ObjectAsked>(&event)) requests_.ask(*asked);
-  if (const auto* done = std::get_if<GetDone>(&event))
-    member_.progress += requests_.take(*done, now) ? 1U : 0U;
+  if (const auto* done = std::get_if<GetDone>(&event)) (void)requests_.take(*done, now);
   pages_changed_ |= !std::holds_alternative<MessageReceived>(event);
   if (std::exchange(pages_changed_, false) && !member_.is_stopped()) {
     revoke_excess(now);
@@ -127,13 +126,13 @@ void OwnerCore::take(const CommitMessage& message) {
 
 void OwnerCore::take(const Encoded& event, TimePoint now) {
   --writing_;
-  ++member_.progress;
   const ObjectSlot& slot = objects_->slot(event.slot);
   if (slot.step < low_) {  // committed meanwhile: the object was made a second time
     credits_.give_back(slot.pages);
     objects_->abort(event.slot);
     return;
   }
+  ++member_.progress;
   failures_.erase(slot.key);
   const ObjectHandle& handle = objects_->seal(event.slot, event.description);
   member_.outbox().post(config_.identity.controller,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iterator>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -90,11 +91,15 @@ void Ucx::take_worker(const FrameReceived& received) {
   if (peer.path || peer.closed)
     return links_.refuse(received.link, {"worker", "memory: peer names a second worker"});
   const auto& worker = std::get<WorkerMessage>(message.value());
+  if (worker.address.empty())
+    return links_.refuse(received.link, {"worker", "memory: peer names a worker without address"});
   const Result<MessagePath> path = worker_->open(worker.address);
   if (!path) return links_.refuse(received.link, path.refusal());
   peer.number = worker.link;
   peer.token = worker.token;
   peer.path = path.value();
+  std::ranges::move(std::exchange(peer.early, {}), std::back_inserter(asked_));
+  set_signal(!asked_.empty());
   for (auto& [id, pull] : pulls_)
     if (pull.link == received.link) ask(id, pull);
 }
@@ -248,8 +253,9 @@ void Ucx::expire() {
 
 void Ucx::answer(const Asked& asked) {
   const auto found = peers_.find(asked.link);
-  if (found == peers_.end() || !found->second.path) return;
+  if (found == peers_.end() || found->second.closed) return;
   Peer& peer = found->second;
+  if (!peer.path) return peer.early.push_back(asked);
   if (end_.server == nullptr || peer.identity.role == Role::kController)
     return links_.refuse(
         asked.link, {"role", str("memory: peer may not read here: rank ", peer.identity.rank)});
@@ -349,6 +355,9 @@ Result<std::unique_ptr<Ucx>> open_ucx(const LinkEnd& end, const JobKey& key,
   const Result<const MessageLibrary*> library = load_message_library();
   if (!library) return library.refusal();
   const std::string devices = network_devices_of(host);
+  if (devices.empty() && std::getenv("UCX_NET_DEVICES") == nullptr)
+    return Refusal{"ucx", str("memory: no interface of this machine has the address ", host,
+                              "; give one of `ip address` as pool.bind, or set UCX_NET_DEVICES")};
   Result<std::unique_ptr<MessageWorker>> worker = library.value()->open_worker(devices);
   if (!worker) return worker.refusal();
   log_note(str("memory: UCX may use ", devices.empty() ? "every device" : devices));
@@ -359,7 +368,7 @@ std::unique_ptr<Ucx> require_ucx(const LinkEnd& end, const JobKey& key, const st
   Result<std::unique_ptr<Ucx>> opened = open_ucx(end, key, host);
   TRIB_REQUIRE(opened, .what = "memory: an engine that is asked for does not open",
                .where = "pool.engines", .found = opened.refusal().reason, .expected = "ucx",
-               .fix = "make it work, or take ucx out of the list");
+               .fix = "do what is said there, or take ucx out of the list");
   return std::move(opened).value();
 }
 

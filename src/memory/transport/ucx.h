@@ -56,12 +56,18 @@ class Ucx final : public Transport, private MessageSink {
  private:
   /// Stands before every message; `link` and `token` are the receiver's.
   struct Head;
+  struct Asked {
+    PeerLink link{};
+    std::uint32_t epoch = 0;  // of the reader
+    GetRequest request;
+  };
   struct Peer {
     PeerIdentity identity = {};  // of a peer that connected by itself
     Mac own_token{};             // what its messages must carry
     Mac token{};                 // what messages to it must carry
     std::uint64_t number = 0;    // its number of the link
     std::optional<MessagePath> path = {};
+    std::vector<Asked> early = {};  // before its worker was known
     bool drains = false;
     std::optional<Refusal> refused = {};    // closes it when the reply was sent
     std::optional<LinkClosed> closed = {};  // reported when nothing is received any more
@@ -82,11 +88,6 @@ class Ucx final : public Transport, private MessageSink {
     std::optional<Status> failed = {};  // what it ends with, once nothing uses the buffer
   };
   using Pulls = std::map<TransferId, Pull>;
-  struct Asked {
-    PeerLink link{};
-    std::uint32_t epoch = 0;  // of the reader
-    GetRequest request;
-  };
   struct Reply {
     PeerLink link{};
     std::uint64_t grant = 0;
@@ -132,10 +133,11 @@ class Ucx final : public Transport, private MessageSink {
 
 /// Opens the engine; `host` is the address of this machine whose network it may use, beside RDMA.
 ///
-/// errors: Refusal (`ucx`) where the library is not built, or finds nothing to talk over
-[[nodiscard]] Result<std::unique_ptr<Ucx>> open_ucx(
-    const LinkEnd& end, const JobKey& key,
-    const std::string& host);  /// As open_ucx(), for a user who asked for the engine.
+/// errors: Refusal (`ucx`) where the library is not built, no interface has the address, or nothing
+///         is found to talk over
+[[nodiscard]] Result<std::unique_ptr<Ucx>> open_ucx(const LinkEnd& end, const JobKey& key,
+                                                    const std::string& host);
+/// As open_ucx(), for a user who asked for the engine.
 ///
 /// errors: Fault::kInput where open_ucx() is refused
 [[nodiscard]] std::unique_ptr<Ucx> require_ucx(const LinkEnd& end, const JobKey& key,

@@ -15,11 +15,7 @@ std::int64_t id_of(const memory::PlannedSample& sample) {
 
 }  // namespace
 
-ArrivalOrder::ArrivalOrder(const config::RunConfig& config) : config_(config) {
-  if (config.pool.replay.empty()) return;
-  for (memory::PlanRecord& record : memory::read_plan_log_file(config.pool.replay))
-    replayed_[record.step] = std::move(record);
-}
+ArrivalOrder::ArrivalOrder(const config::RunConfig& config) : config_(config) {}
 
 void ArrivalOrder::note(std::int64_t first_index, std::span<const SampleShape> shapes,
                         std::span<const std::int32_t> replica_of) {
@@ -34,7 +30,7 @@ memory::PlanRecord ArrivalOrder::replay(std::int64_t step) const {
   TRIB_REQUIRE(found != replayed_.end(), .what = "train: log to replay lacks a step",
                .where = config_.pool.replay, .found = str("no step ", step + 1),
                .expected = "the log of a run from its first step on");
-  std::int64_t count = 0;
+  std::set<std::int64_t> ids;
   for (const memory::PlanRecordMicrobatch& microbatch : found->second.microbatches)
     for (const memory::PlannedSample& sample : microbatch.samples) {
       const std::int64_t first = id_of(sample) - id_of(sample) % config_.batch.global_samples;
@@ -51,12 +47,13 @@ memory::PlanRecord ArrivalOrder::replay(std::int64_t step) const {
                                         : "a sample that was not trained on, of the next "
                                           "pool.ahead batches",
                    .fix = "take data, batch, mesh and pool.ahead of the logged run");
-      ++count;
+      ids.insert(id_of(sample));
     }
+  const std::int64_t count = std::ssize(ids);
   TRIB_REQUIRE(count == config_.batch.global_samples,
                .what = "train: log to replay has steps of another size",
                .where = str(config_.pool.replay, ", step ", step + 1),
-               .found = str(count, " samples"),
+               .found = str(count, " different samples"),
                .expected = str("batch.global_samples ", config_.batch.global_samples));
   return found->second;
 }
@@ -86,11 +83,12 @@ std::int64_t ArrivalOrder::out_of_turn() const {
 }
 
 data::LoaderState ArrivalOrder::state(const data::Loader& loader) const {
-  if (open_.empty()) return loader.state();
-  data::LoaderState state = open_.begin()->second.before;
+  data::LoaderState state = open_.empty() ? loader.state() : open_.begin()->second.before;
   for (const auto& [first, batch] : open_)
     for (std::int64_t id = first; id < first + config_.batch.global_samples; ++id)
       if (!batch.left.contains(id)) state.trained_ahead.push_back(id);
+  for (const std::int64_t id : trained_ahead_)  // with a larger pool.ahead, before a restart
+    if (id >= handed_out_ * config_.batch.global_samples) state.trained_ahead.push_back(id);
   return state;
 }
 

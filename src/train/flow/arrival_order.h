@@ -38,9 +38,13 @@ struct TrainState;
 /// depend only on the log.
 class ArrivalOrder {
  public:
-  /// errors: Fault::kInput when pool.replay cannot be read
   explicit ArrivalOrder(const config::RunConfig& config);
 
+  /// Reads the log of pool.replay, on rank 0, before the run directory is changed.
+  ///
+  /// errors: Fault::kInput when it cannot be read, does not reach to the end of the run or takes
+  ///         samples behind it, or is the run's own
+  void read_replayed(const Session& session, const RunDirectory& run);
   /// Goes on from a state. errors: those of memory::PlanLogFile
   void open(const Session& session, const RunDirectory& run, const TrainState& state);
   /// Learns of a batch. Called by a thread of the loader, batch after batch.
@@ -76,7 +80,9 @@ class ArrivalOrder {
     std::set<std::int64_t> left;  // ids that were not trained on
   };
 
-  void hand_out(const Session& session, std::int64_t step, TakenStep& taken);
+  /// Takes batches from the loader. False: a rank refuses the step.
+  /// collective: over all ranks
+  [[nodiscard]] bool hand_out(const Session& session, std::int64_t step, TakenStep& taken);
   /// The microbatches of all replicas. collective: over all ranks
   [[nodiscard]] memory::PlanRecord agree(const Session& session, std::int64_t step);
   [[nodiscard]] memory::PlanRecord choose(const Session& session, std::int64_t step) const;
@@ -85,7 +91,7 @@ class ArrivalOrder {
   void fill(const Session& session, TakenStep& taken);
 
   config::RunConfig config_;
-  std::map<std::uint64_t, memory::PlanRecord> replayed_;  // by step
+  std::map<std::uint64_t, memory::PlanRecord> replayed_;  // by step, on rank 0
   std::int64_t records_ = 1;                              // of the data, in an epoch
   std::int64_t end_ = 0;                                  // batches of the run
   std::int64_t handed_out_ = 0;                           // batches

@@ -37,6 +37,7 @@ constexpr std::array<std::string_view, 4> kOtherData{"data.workers", "data.prefe
 /// Files of the model by which samples are made.
 constexpr std::array kFiles{"config.json",
                             "tokenizer.json",
+                            "tokenizer_config.json",
                             "vocab.json",
                             "merges.txt",
                             "chat_template.jinja",

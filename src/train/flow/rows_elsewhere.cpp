@@ -19,8 +19,7 @@ ModalitySet Flow::made_elsewhere(std::int64_t sample) {
   ModalitySet modalities;
   if (!reader_ || sample < whole_until_ || !reader_->has_producers()) return modalities;
   for (const FlowModule& module : modules_)
-    if (!module.trains && is_planned(key_of(module, sample)))
-      modalities |= ModalitySet(module.takes);
+    if (is_planned(key_of(module, sample))) modalities |= ModalitySet(module.takes);
   return modalities;
 }
 
@@ -47,11 +46,7 @@ at::Tensor Flow::encode_here(const FlowModule& module, const data::EncodedSample
     is_in_vain_ = read.key != sample.key;
     if (is_in_vain_) return {};
   }
-  const data::EncodedSample& whole = lacks ? read : sample;
-  const at::NoGradGuard no_grad;
-  // A tower that trains runs here as its encoders run it, which encode each item.
-  at::Tensor features = module.trains ? run_tower(*model_, module, whole, model_->device())
-                                      : encode_features(*model_, module, whole, model_->device());
+  at::Tensor features = encode_features(*model_, module, lacks ? read : sample, model_->device());
   use_.encoded_here += 1;
   use_.encoding += watch.seconds();
   return features;

@@ -63,7 +63,7 @@ void TowerWorker::take(memory::PoolProducer::Task task) {
 
 bool TowerWorker::make_gradient() {
   for (auto& [first_sample, group] : groups_) {
-    if (group.tasks.empty() || step_ != group.step) continue;
+    if (group.tasks.empty() || !has_weights(group.step)) continue;
     if (!group.given)
       group.given =
           producer_.take(key_of(module_, TowerObject::kFeatureGradients, first_sample, group.step));

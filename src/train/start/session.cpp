@@ -61,10 +61,11 @@ void require_frozen(std::span<const FlowModule> modules) {
 
 /// Whether ranks leave pixels to encoders beside the run. A module ahead takes samples of the next
 /// step, and an order by arrival those of later ones, which cannot be taken back; nor can what is
-/// lent of a tower that trains.
+/// lent of a tower that trains. With encoders apart, a rank may read samples of another replica,
+/// whose features it does not hear of.
 bool leaves_rows(const Session& session) {
   return session.flow && !session.flow->trains() && !session.arrival &&
-         !session.lanes.encodes_ahead();
+         !session.lanes.encodes_ahead() && !session.lanes.has_encoders_apart();
 }
 
 std::function<ModalitySet(std::int64_t)> leaves_by(const Session& session) {
