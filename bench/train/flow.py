@@ -7,7 +7,8 @@ It takes at most 10 minutes on two quiet cores. Models and data are those of pla
 tower. Four processes train: all as ranks, or some of them as encoders beside the run (`flow 1+3`: one encoder,
 three ranks). The rows without a part of FlowTrain's are the ablations of its table 1: without the pool encoders keep step with the
 backbone (`separate`), without the scheduler samples go to ranks in turn, without the allocator the split is
-the other one. All train on the same samples and must have the losses of the first one.
+the other one. All train on the same samples and must have the losses of the first one. With `--trains` the tower
+trains too.
 
 `starved` is the share of the ranks' time that they waited for features.
 """
@@ -24,7 +25,7 @@ import placements
 RANKS = 4
 
 
-def list_rows():
+def list_rows(trains=False):
     """name: (encoders, section parallel, section batch)."""
     level, in_turn = placements.LEVEL, placements.IN_TURN
     found = {"inline, in turn": (0, {"dp_replicate": RANKS}, in_turn),
@@ -34,7 +35,9 @@ def list_rows():
         found |= {
             f"separate {own}+{RANKS - own}": (0, ranks | placements.tower("separate", dp_replicate=own),
                                               placements.IN_FLOW),
-            f"flow {own}+{RANKS - own}": (own, ranks | placements.tower("flow"), level),
+            # Encoders of a tower that trains work on a microbatch while ranks are at another one.
+            f"flow {own}+{RANKS - own}": (own, ranks | placements.tower("flow"),
+                                          placements.IN_FLOW if trains else level),
             f"flow {own}+{RANKS - own}, in turn": (own, ranks | placements.tower("flow"), in_turn)}
     return found
 
@@ -42,7 +45,8 @@ def list_rows():
 class Bench(placements.Bench):
     def __init__(self, arguments, name, sizes):
         super().__init__(arguments, name, sizes)
-        self.rows = list_rows()
+        self.rows = list_rows(arguments.trains)
+        self.frozen = [] if arguments.trains else ["vision"]
 
     def train(self, row, round_, groups):
         """The figures of a run."""
@@ -50,7 +54,7 @@ class Bench(placements.Bench):
         encoders, parallel, batch = self.rows[row]
         config = self.config(name, parallel, batch)
         run = json.loads(config.read_text())
-        run["model"]["freeze"] = ["vision"]
+        run["model"]["freeze"] = self.frozen
         run["pool"] = {"encoders": encoders} if encoders else {}
         config.write_text(json.dumps(run))
         ranks = RANKS - encoders
@@ -77,6 +81,7 @@ def parse_arguments():
     parser.add_argument("--samples", type=int, default=32, help="of a global batch")
     parser.add_argument("--gflop", type=float, default=0.3, help="forward, of a sample")
     parser.add_argument("--share", type=float, default=0, help="of a core, for each process; 0: no limit")
+    parser.add_argument("--trains", action="store_true", help="the tower is not frozen")
     parser.add_argument("--quick", action="store_true", help="two rows of a tiny model for 4 steps")
     arguments = parser.parse_args()
     if arguments.quick:

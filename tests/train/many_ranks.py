@@ -139,11 +139,12 @@ class ManyRanks(beside_one_process.BesideOneProcess):
     def test_a_plan_that_cannot_be_run_is_refused(self):
         larger = self.write_plan("larger", vision={"placement": "separate", "ranks": "2-3",
                                                    "mesh": {"dp_shard": 2}})
-        colocated = self.write_plan("colocated", vision={"placement": "colocated", "ranks": "0-1",
-                                                         "mesh": {"dp_shard": 2}})
+        turns = self.write_plan("turns", vision={"placement": "colocated", "ranks": "0-1",
+                                                 "mesh": {"dp_replicate": 2}, "passes": 2,
+                                                 "turns": True})
         for plan, words in ((larger, "plan is for 4 ranks, 2 were started"),
-                            (colocated, "modules.backbone.schedule; found: zb_h1; expected: "
-                                        "gpipe, 1f1b")):
+                            (turns, "modules.backbone.schedule; found: zb_h1; expected: "
+                                    "gpipe, 1f1b")):
             for code, out, err in Job(self.config("refused"), 2, "--plan", plan).wait():
                 self.assertEqual(code, 2, err)
                 self.assertIn(words, err)
