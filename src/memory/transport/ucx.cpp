@@ -99,7 +99,6 @@ void Ucx::take_worker(const FrameReceived& received) {
   peer.token = worker.token;
   peer.path = path.value();
   std::ranges::move(std::exchange(peer.early, {}), std::back_inserter(asked_));
-  set_signal(!asked_.empty());
   for (auto& [id, pull] : pulls_)
     if (pull.link == received.link) ask(id, pull);
 }

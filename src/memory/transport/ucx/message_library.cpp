@@ -1,10 +1,8 @@
 #include <array>
 #include <cstdlib>
-#include <dlfcn.h>
-#include <filesystem>
-#include <string>
 #include <utility>
 
+#include "core/machine/own_library.h"
 #include "core/text.h"
 #include "memory/transport/ucx/message_worker.h"
 
@@ -30,30 +28,18 @@ constexpr std::array<std::pair<const char*, const char*>, 10> kSettings = {{
     {"UCX_TCP_RX_SEG_SIZE", "512k"},
 }};
 
-struct Loaded {
-  const MessageLibrary* library = nullptr;
-  std::string why;  // there is none
-};
-
-Loaded load() {
+Result<void*> find_ucx() {
   for (const auto& [name, value] : kSettings) setenv(name, value, /*overwrite=*/0);
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::string beside = self.parent_path() / "libtributary_ucx.so";
-  // Benchmarks and tests lie elsewhere, and know the path of libraries.
-  const bool is_beside = std::filesystem::exists(beside);
-  void* library = dlopen(is_beside ? beside.c_str() : "libtributary_ucx.so", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return {nullptr, dlerror()};
-  using Give = const MessageLibrary* (*)();
-  const auto give = reinterpret_cast<Give>(dlsym(library, "tributary_ucx"));
-  return {give == nullptr ? nullptr : give(), give == nullptr ? "it lacks its table" : ""};
+  return find_in_own_library("libtributary_ucx.so", "tributary_ucx");
 }
 
 }  // namespace
 
 Result<const MessageLibrary*> load_message_library() {
-  static const Loaded loaded = load();
-  if (loaded.library != nullptr) return loaded.library;
-  return Refusal{"ucx", str("memory: this build has no UCX: ", loaded.why,
+  using Give = const MessageLibrary* (*)();
+  static const Result<void*> give = find_ucx();
+  if (give) return reinterpret_cast<Give>(give.value())();
+  return Refusal{"ucx", str("memory: this build has no UCX: ", give.refusal().reason,
                             "; install libucx-dev, and build again")};
 }
 
