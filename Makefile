@@ -56,7 +56,7 @@ configure-test: test-setup
 test: configure-test
 	@echo "build: the first one takes 8 to 12 minutes on 2 cores, later ones seconds"
 	@$(CMAKE) --build $(BUILD) -j$(JOBS)
-	@cd $(BUILD) && OMP_NUM_THREADS=1 ctest -j$(JOBS) --output-on-failure
+	@scripts/run_tests.sh $(BUILD) $(JOBS)
 
 test-full: export TRIB_TEST_FULL := 1
 test-full: test
