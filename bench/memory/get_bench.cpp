@@ -326,16 +326,17 @@ BENCHMARK(memfd_get)
 
 void ucx_get(benchmark::State& state) {
   if (!load_message_library()) return state.SkipWithError("this build has no UCX");
-  // As ucx_perftest, which sends the same memory over and over, with others still under way.
-  const auto bytes = static_cast<std::uint64_t>(state.range(0));
-  const std::uint64_t count = std::clamp<std::uint64_t>((64 << 20) / bytes, 4, 16);
-  get_beside_copy(state, count, 4, state.range(1) != 0, serve_ucx, [] {
+  // ucx_perftest sends the same memory over and over, which stays in the caches: so do two objects,
+  // one of which is always under way, and 16 of them do not.
+  const auto count = static_cast<std::uint64_t>(state.range(2));
+  get_beside_copy(state, count, 64 / count, state.range(1) != 0, serve_ucx, [] {
     return open_ucx(make_end(Role::kConsumer, 0, nullptr), make_key(), "127.0.0.1").value();
   });
 }
 BENCHMARK(ucx_get)
-    ->ArgNames({"bytes", "crc"})
-    ->ArgsProduct({{64 << 10, 1 << 20, 16 << 20}, {0, 1}})
+    ->ArgNames({"bytes", "crc", "objects"})
+    ->ArgsProduct({{64 << 10, 1 << 20}, {0, 1}, {2, 16}})
+    ->ArgsProduct({{16 << 20}, {0, 1}, {2, 4}})
     ->UseManualTime();
 
 void tcp_get(benchmark::State& state) {
