@@ -29,6 +29,7 @@ std::optional<SlotId> ObjectTable::reserve(const Key& key, std::uint64_t step, s
   slot.step = step;
   slot.pages = pages;
   slot.runs = *std::move(runs);
+  held_[step] += pages;
   return id;
 }
 
@@ -140,6 +141,7 @@ void ObjectTable::drop_reader(std::uint16_t process, std::uint32_t before_epoch)
 
 void ObjectTable::retire(SlotId id, ObjectSlot& slot) {
   slot.state = ObjectState::kRetired;
+  retired_.insert(id);
   if (slot.leases.empty()) free(id);
 }
 
@@ -162,10 +164,11 @@ bool ObjectTable::revoke(SlotId id) {
 
 void ObjectTable::expire_leases(TimePoint now) {
   std::vector<SlotId> expired;
-  for (const auto& [id, slot] : slots_) {
-    const bool is_old = std::ranges::all_of(
-        slot.leases, [&](const auto& lease) { return now - lease.second > kLeaseTtl; });
-    if (slot.state == ObjectState::kRetired && is_old) expired.push_back(id);
+  for (const SlotId id : retired_) {
+    const bool is_old = std::ranges::all_of(slots_.at(id).leases, [&](const auto& lease) {
+      return now - lease.second > kLeaseTtl;
+    });
+    if (is_old) expired.push_back(id);
   }
   for (const SlotId id : expired) {
     for (const auto& [holder, taken] : slots_.at(id).leases) {
@@ -183,7 +186,11 @@ void ObjectTable::free(SlotId id) {
   if (slot.state == ObjectState::kRetired) {
     clear_generation(generations_, slot.runs);
     by_first_page_.erase(slot.runs.front().first);
+    retired_.erase(id);
   }
+  const auto held = held_.find(slot.step);
+  held->second -= slot.pages;
+  if (held->second == 0) held_.erase(held);
   arena_.free(slot.runs);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -109,6 +110,8 @@ class ObjectTable {
   [[nodiscard]] const SegmentPlace& place() const { return place_; }
   [[nodiscard]] std::uint32_t epoch() const { return epoch_; }
   [[nodiscard]] std::size_t leases() const { return leased_.size(); }
+  /// Pages of all slots, by step.
+  [[nodiscard]] const std::map<std::uint64_t, std::uint64_t>& held() const { return held_; }
 
  private:
   ObjectSlot& in_state(SlotId id, ObjectState state);
@@ -125,6 +128,8 @@ class ObjectTable {
   std::map<SlotId, ObjectSlot> slots_;
   std::unordered_map<std::uint32_t, SlotId> by_first_page_;  // sealed and retired ones
   std::map<LeaseHolder, std::vector<SlotId>> leased_;
+  std::map<std::uint64_t, std::uint64_t> held_;
+  std::set<SlotId> retired_;  // which leases keep
 };
 
 }  // namespace tributary::memory

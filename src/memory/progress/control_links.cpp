@@ -33,7 +33,8 @@ void ControlLinks::send(std::uint16_t to, const Message& message) {
   const auto found = by_process_.find(to);
   if (found == by_process_.end()) return;
   // A full queue drops the message: what matters is sent again until it is acknowledged.
-  (void)links_.post_control(found->second, type_of(message), body_of(message));
+  for (const FrameContent& frame : frames_of(message))
+    (void)links_.post_control(found->second, frame.type, frame.body);
 }
 
 void ControlLinks::open(const LinkOpened& event) {
@@ -47,13 +48,19 @@ void ControlLinks::open(const LinkOpened& event) {
   by_process_[process] = event.link;
 }
 
-Event ControlLinks::take_frame(const PeerIdentity& from, const FrameReceived& event) {
+std::optional<Event> ControlLinks::take_frame(const PeerIdentity& from,
+                                              const FrameReceived& event) {
   PeerIdentity sender = from;
   sender.epoch = event.frame.header.epoch;
-  Result<Message> message = parse_message(event.frame.type(), event.frame.body);
-  if (message) return MessageReceived{.from = sender, .message = std::move(message).value()};
-  links_.refuse(event.link, message.refusal());  // its end is told when it comes
-  return Tick{};
+  Result<std::optional<Message>> taken =
+      parts_[event.link].take(event.frame.type(), event.frame.body);
+  if (!taken) {
+    links_.refuse(event.link, taken.refusal());  // its end is told when it comes
+    return std::nullopt;
+  }
+  std::optional<Message> message = std::move(taken).value();
+  if (!message) return std::nullopt;
+  return MessageReceived{.from = sender, .message = *std::move(message)};
 }
 
 Event ControlLinks::take_end(const PeerIdentity& from, const LinkClosed& event) {
@@ -70,11 +77,12 @@ bool ControlLinks::poll(TimePoint now, const std::function<void(const Event&)>& 
     if (const auto* received = std::get_if<FrameReceived>(&events[i]))
       if (const auto peer = by_link_.find(received->link); peer != by_link_.end()) {
         peer->second.epoch = received->frame.header.epoch;
-        tell(take_frame(peer->second, *received));
+        if (const auto message = take_frame(peer->second, *received)) tell(*message);
       }
     if (const auto* closed = std::get_if<LinkClosed>(&events[i]))
       if (const auto peer = by_link_.extract(closed->link)) {
         by_process_.erase(peer.mapped().process);
+        parts_.erase(closed->link);
         tell(take_end(peer.mapped(), *closed));
       }
   }

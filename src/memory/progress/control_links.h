@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "memory/progress/pool_directory.h"
 #include "memory/protocol/event.h"
 #include "memory/transport/socket_links.h"
+#include "memory/wire/parts.h"
 
 namespace tributary::memory {
 
@@ -38,13 +40,15 @@ class ControlLinks {
 
  private:
   void open(const LinkOpened& event);
-  [[nodiscard]] Event take_frame(const PeerIdentity& from, const FrameReceived& event);
+  /// None while parts of a message are missing, or where it is refused.
+  [[nodiscard]] std::optional<Event> take_frame(const PeerIdentity& from, const FrameReceived& event);
   [[nodiscard]] Event take_end(const PeerIdentity& from, const LinkClosed& event);
 
   std::uint16_t self_;
   SocketLinks links_;
   std::map<PeerLink, PeerIdentity> by_link_;
   std::map<std::uint16_t, PeerLink> by_process_;
+  std::map<PeerLink, PartCollector> parts_;
   bool refuses_newcomers_ = false;
   std::string last_reason_;
 };

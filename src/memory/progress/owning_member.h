@@ -52,8 +52,11 @@ struct OwningMember {
       links->set_epoch(epoch);
     if (ucx) ucx->set_epoch(epoch);
     end.epoch = epoch;
-    asked.emplace(Reader{.process = end.self.process, .host_id = read_host_id()},
-                  open_engines(end, key, reading));
+  }
+  /// Most producers never read: engines are opened for the first object that is asked for.
+  ObjectGets& open_asked() {
+    return asked.emplace(Reader{.process = end.self.process, .host_id = read_host_id()},
+                         open_engines(end, key, reading));
   }
   [[nodiscard]] std::vector<Transport*> engines() {
     std::vector<Transport*> all = {&tcp, &memfd};
@@ -70,7 +73,7 @@ struct OwningMember {
   std::unique_ptr<Ucx> ucx;  // where it is asked for
   JobKey key;
   EngineOptions reading;
-  std::optional<ObjectGets> asked;  // once it has an epoch
+  std::optional<ObjectGets> asked;
 };
 
 }  // namespace tributary::memory

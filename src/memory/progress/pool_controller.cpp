@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -101,21 +100,21 @@ class PoolController::Impl {
       keys[microbatch.dp_rank] += sizeof(Key) * microbatch.keys.size() + kPlanBytes;
     std::size_t bytes = sizeof(AssignedObject) * step.objects.size() + kPlanBytes;
     for (const auto& [rank, its_bytes] : keys) bytes = std::max(bytes, its_bytes + kPlanBytes);
-    TRIB_REQUIRE(bytes <= kMaxBodyBytes,
+    TRIB_REQUIRE(bytes <= kMaxMessageBytes,
                  .what = "memory: a step has too many objects for a message",
                  .where = str("step ", step.plan.step),
                  .found = str(step.objects.size(), " objects, ", bytes, " B"),
-                 .expected = str("at most ", kMaxBodyBytes, " B"), .fix = "take smaller steps");
+                 .expected = str("at most ", kMaxMessageBytes, " B"), .fix = "take smaller steps");
     thread_.post([this, step = std::move(step)] { give(step); });
   }
 
   [[nodiscard]] std::uint64_t low() const { return low_; }
 
-  [[nodiscard]] std::set<Key> made() {
-    std::set<Key> made;
+  [[nodiscard]] std::vector<Key> made() {
+    std::vector<Key> made;
     thread_.run([&] {
       for (const auto& [key, record] : core_.objects().records())
-        if (record.handle) made.insert(key);
+        if (record.handle) made.push_back(key);
     });
     return made;
   }
@@ -305,7 +304,7 @@ PoolController::PoolController(const PoolControllerOptions& options)
 PoolController::~PoolController() = default;
 void PoolController::plan(StepPlanned step) { impl_->plan(std::move(step)); }
 std::uint64_t PoolController::low() const { return impl_->low(); }
-std::set<Key> PoolController::made() const { return impl_->made(); }
+std::vector<Key> PoolController::made() const { return impl_->made(); }
 void PoolController::finish() { impl_->finish(); }
 PoolCounts PoolController::counts() const { return impl_->counts(); }
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
+#include <vector>
 
 #include "memory/protocol/event.h"
 #include "memory/protocol/member.h"
@@ -61,13 +61,12 @@ class PoolController {
 
   /// Says what a step is made of; steps come in order, from any thread.
   ///
-  /// errors: Fault::kInput when the step has more objects than a message holds (about 2,000, and
-  /// 2,700 keys of a reader)
+  /// errors: Fault::kInput when the step has more objects than a message holds: 2 million
   void plan(StepPlanned step);
   /// The oldest uncommitted step: all readers have finished the earlier ones.
   [[nodiscard]] std::uint64_t low() const;
-  /// The objects of uncommitted steps that are sealed.
-  [[nodiscard]] std::set<Key> made() const;
+  /// The objects of uncommitted steps that are sealed, ascending.
+  [[nodiscard]] std::vector<Key> made() const;
   /// The run is over: nobody joins any more, and members end in peace.
   void finish();
   [[nodiscard]] PoolCounts counts() const;

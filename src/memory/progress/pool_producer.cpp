@@ -55,7 +55,6 @@ class PoolProducer::Impl {
     });
     thread_.watch(member_->control.links().wake_fd());
     for (const Transport* engine : member_->engines()) thread_.watch(engine->wake_fd());
-    for (const int descriptor : member_->asked->links().wake_fds()) thread_.watch(descriptor);
     thread_.start();
   }
 
@@ -309,6 +308,9 @@ class PoolProducer::Impl {
     changed_.notify_one();
   }
   void perform(const StartGet& action) {
+    if (!member_->asked)
+      for (const int descriptor : member_->open_asked().links().wake_fds())
+        thread_.watch(descriptor);
     member_->asked->start(action, member_->core.member().table().table(), steady_now());
   }
   void perform(const ClosePeer& action) {

@@ -33,7 +33,7 @@ class ProgressThread {
   /// Ends after the turn under way; commands that have not begun are dropped.
   ~ProgressThread();
 
-  /// Wakes the thread when the descriptor is readable. Before start().
+  /// Wakes the thread when the descriptor is readable. Before start(), or on the thread.
   void watch(int descriptor);
   void start();
   /// Runs a command on the thread, in the order of calls.

@@ -1,7 +1,6 @@
 #include "memory/protocol/controller_core.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace tributary::memory {
@@ -133,15 +132,13 @@ void ControllerCore::take(const PlanLogged& event, TimePoint now) {
     }
   for (const PlannedObject& object : planned.objects)
     book_.add(event.step, object, readers[object.key]);
-  for (std::uint32_t rank = 0; rank < config_.consumers.size(); ++rank) {
-    const std::uint16_t consumer = config_.consumers[rank];
-    if (!membership_.find(consumer)->is_in()) continue;
-    PlanMessage own{.step = event.step};
-    std::ranges::copy_if(planned.plan.microbatches, std::back_inserter(own.microbatches),
-                         [rank](const auto& each) { return each.dp_rank == rank; });
-    outbox_.post(consumer, std::move(own), now, actions_);
-  }
-  plans_[event.step] = std::move(planned.plan);
+  std::vector<PlanMessage> plans(config_.consumers.size(), {.step = event.step});
+  for (PlannedMicrobatch& microbatch : planned.plan.microbatches)
+    plans[microbatch.dp_rank].microbatches.push_back(std::move(microbatch));
+  for (std::size_t rank = 0; rank < plans.size(); ++rank)
+    if (const std::uint16_t consumer = config_.consumers[rank]; membership_.find(consumer)->is_in())
+      outbox_.post(consumer, std::move(plans[rank]), now, actions_);
+  logged_.insert(event.step);
   assign_open_steps(now);
   commit_finished_steps(now);  // where all consumers have left
 }
@@ -156,7 +153,7 @@ void ControllerCore::assign_open_steps(TimePoint now) {
           {.process = process, .pages = pages, .lends = process >= config_.first_lender});
   }
   const bool nobody_encodes = std::ranges::all_of(owners, &OwnerSpace::lends);
-  for (const auto& [step, plan] : plans_) {
+  for (const std::uint64_t step : logged_) {
     if (step >= low_ + config_.window) return;
     for (const auto& [owner, pages] : book_.assign(step, owners)) {
       outbox_.post(
@@ -187,10 +184,10 @@ void ControllerCore::commit_finished_steps(TimePoint now) {
     return membership_.find(consumer)->step > low_;
   };
   bool advanced = false;
-  while (plans_.contains(low_) && std::ranges::all_of(config_.consumers, has_finished)) {
+  while (logged_.contains(low_) && std::ranges::all_of(config_.consumers, has_finished)) {
     actions_.push_back(CommitStep{.step = low_});
     outbox_.drop_objects(book_.erase(low_));
-    plans_.erase(low_++);
+    logged_.erase(low_++);
     advanced = true;
   }
   if (!advanced) return;

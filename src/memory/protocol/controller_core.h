@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -71,7 +72,7 @@ class ControllerCore {
   MemberTable membership_;
   Outbox outbox_;
   ObjectBook book_;
-  std::map<std::uint64_t, PlanMessage> plans_;  // logged, uncommitted
+  std::set<std::uint64_t> logged_;  // steps with a plan, uncommitted
   std::map<std::uint64_t, StepPlanned> unlogged_;
   std::map<std::uint16_t, Credit> granted_;
   std::uint64_t low_, planned_end_;

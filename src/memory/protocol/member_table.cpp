@@ -60,7 +60,7 @@ EpochMessage MemberTable::epoch_of(std::uint16_t process) const {
   return {.process = process,
           .epoch = member.identity.epoch,
           .rows = member.rows,
-          .digest = table_.table().digest()};
+          .digest = table_.digest()};
 }
 
 EpochMessage MemberTable::fence(std::uint16_t process) {

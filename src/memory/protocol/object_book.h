@@ -21,6 +21,7 @@ struct OwnerSpace {
 /// An object of a planned step: who makes it, who reads it, where it is.
 struct ObjectRecord {
   std::uint64_t step = 0;
+  std::uint32_t place = 0;  // in its step
   std::uint32_t pages = 0;
   std::uint32_t bundle = 0;
   std::optional<std::uint16_t> lender = {};
@@ -64,15 +65,22 @@ class ObjectBook {
   [[nodiscard]] const std::map<Key, ObjectRecord>& records() const { return records_; }
 
  private:
-  [[nodiscard]] std::optional<std::uint16_t> choose(const ObjectRecord& record,
-                                                    std::span<const OwnerSpace> owners) const;
-  [[nodiscard]] std::uint64_t planned(std::uint16_t owner, std::uint64_t step) const;
+  /// What an owner makes of a step.
+  struct Share {
+    std::uint64_t pages = 0;
+    std::vector<std::uint32_t> places = {};  // ascending
+  };
+  struct Step {
+    std::vector<std::map<Key, ObjectRecord>::value_type*> objects = {};  // by place
+    std::vector<std::uint32_t> open = {};  // places of those without an owner, ascending
+    std::map<std::uint16_t, Share> shares = {};
+    std::map<std::uint32_t, std::uint16_t> bundles = {};  // owners
+  };
+  class Choice;
 
   std::uint64_t reserve_;
   std::map<Key, ObjectRecord> records_;
-  std::map<std::uint64_t, std::vector<Key>> keys_;                            // by step
-  std::map<std::pair<std::uint16_t, std::uint64_t>, std::uint64_t> planned_;  // owner, step: pages
-  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint16_t> bundles_;  // step, number: owner
+  std::map<std::uint64_t, Step> steps_;
 };
 
 }  // namespace tributary::memory

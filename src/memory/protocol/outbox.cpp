@@ -25,6 +25,7 @@ void Outbox::post(std::uint16_t to, Message message, TimePoint now, std::vector<
     by_acknowledgement_.erase(acknowledgement_of(to, ack_of(old->second.message)));
   by_acknowledgement_[acknowledgement_of(to, ack_of(message))] = place;
   entries_.insert_or_assign(place, Entry{.message = std::move(message), .sent = now});
+  by_time_.emplace_back(now, place);
 }
 
 void Outbox::acknowledge(std::uint16_t from, const AckMessage& ack) {
@@ -33,11 +34,16 @@ void Outbox::acknowledge(std::uint16_t from, const AckMessage& ack) {
 }
 
 void Outbox::resend(TimePoint now, std::vector<Action>& actions) {
-  for (auto& [place, entry] : entries_) {
-    if (now - entry.sent < resend_after_) continue;
-    actions.push_back(Send{.to = std::get<0>(place), .message = entry.message});
-    entry.sent = now;
+  std::vector<Place> due;
+  for (; !by_time_.empty() && now - by_time_.front().first >= resend_after_; by_time_.pop_front()) {
+    const auto& [sent, place] = by_time_.front();
+    const auto entry = entries_.find(place);
+    if (entry == entries_.end() || entry->second.sent != sent) continue;  // sent again since, or done
+    actions.push_back(Send{.to = std::get<0>(place), .message = entry->second.message});
+    entry->second.sent = now;
+    due.push_back(place);
   }
+  for (const Place& place : due) by_time_.emplace_back(now, place);
 }
 
 void Outbox::drop_peer(std::uint16_t process) {

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "memory/protocol/event.h"
@@ -38,6 +40,7 @@ class Outbox {
   Nanoseconds resend_after_;
   std::map<Place, Entry> entries_;
   std::map<Place, Place> by_acknowledgement_;
+  std::deque<std::pair<TimePoint, Place>> by_time_;  // of every sending, some of them out of date
 };
 
 }  // namespace tributary::memory

@@ -92,8 +92,16 @@ void OwnerCore::take(const MessageReceived& event, const AssignMessage& message)
   if (member_.identity().epoch == 0) return;
   acknowledge(event, actions_);
   if (message.step < low_) return;
-  AssignMessage& own = assigned_[message.step];
-  if (message.version > own.version) own = message;
+  AssignedObjects& own = assigned_[message.step];
+  if (message.version <= own.version()) return;
+  own = AssignedObjects(message);
+  for (const AssignedObject& object : message.objects)
+    if (made_.contains(object.key)) own.begin(object.key);
+}
+
+void OwnerCore::reopen(const Key& key, std::uint64_t step) {
+  made_.erase(key);
+  if (const auto of = assigned_.find(step); of != assigned_.end()) of->second.reopen(key);
 }
 
 void OwnerCore::take(const MessageReceived& event, const Credit& credit) {
@@ -143,27 +151,22 @@ void OwnerCore::take(const Encoded& event, TimePoint now) {
 void OwnerCore::take(const EncodeFailed& event, TimePoint now) {
   const ObjectSlot& slot = objects_->slot(event.slot);
   const Key key = slot.key;
+  const std::uint64_t step = slot.step;
   // Readers that know of it do not wait; they make the object themselves.
   if (++failures_[key] >= config_.encode_attempts) return take(Encoded{.slot = event.slot}, now);
   --writing_;
   credits_.give_back(slot.pages);
   objects_->abort(event.slot);
-  made_.erase(key);
+  reopen(key, step);
 }
 
 std::vector<StepPages> OwnerCore::pages_by_step() const {
-  std::map<std::uint64_t, StepPages> pages{{low_, {.step = low_}}};
-  for (const auto& [step, assigned] : assigned_)
-    for (const AssignedObject& object : assigned.objects) {
-      pages[step].step = step;
-      pages[step].planned += object.pages;
-    }
-  for (const auto& [id, slot] : objects_->slots()) {
-    pages[std::max(slot.step, low_)].step = std::max(slot.step, low_);
-    pages[std::max(slot.step, low_)].held += slot.pages;
-  }
+  std::map<std::uint64_t, StepPages> pages{{low_, {}}};
+  for (const auto& [step, assigned] : assigned_) pages[step].planned = assigned.pages();
+  for (const auto& [step, held] : objects_->held()) pages[std::max(step, low_)].held += held;
   std::vector<StepPages> list;
-  for (const auto& [step, one] : pages) list.push_back(one);
+  for (const auto& [step, one] : pages)
+    list.push_back({.step = step, .planned = one.planned, .held = one.held});
   return list;
 }
 
@@ -172,18 +175,23 @@ void OwnerCore::admit() {
   if (writing_ >= config_.encoders) return;
   std::vector<StepPages> pages = pages_by_step();
   const auto end = assigned_.lower_bound(low_ + config_.window);
-  for (auto assigned = assigned_.begin(); assigned != end; ++assigned)
-    for (const AssignedObject& object : assigned->second.objects) {
+  for (auto assigned = assigned_.begin(); assigned != end; ++assigned) {
+    // Where an object may not start, no other one of its step with as many pages may.
+    std::uint64_t below = UINT64_MAX;
+    while (const AssignedObject* next = assigned->second.next(below)) {
+      if (!start(*next, assigned->first, pages)) {
+        is_blocked_ = true;
+        below = next->pages;
+        continue;
+      }
+      assigned->second.begin(next->key);
       if (writing_ >= config_.encoders) {
         is_blocked_ = false;
         return;
       }
-      if (made_.contains(object.key)) continue;
-      if (start(object, assigned->first, pages))
-        pages = pages_by_step();
-      else
-        is_blocked_ = true;
+      pages = pages_by_step();
     }
+  }
 }
 
 bool OwnerCore::start(const AssignedObject& object, std::uint64_t step,
@@ -204,16 +212,18 @@ bool OwnerCore::start(const AssignedObject& object, std::uint64_t step,
 
 void OwnerCore::revoke_excess(TimePoint now) {
   const OwnerCapacity capacity{.pages = config_.place.pages, .reserve = config_.reserve_pages};
-  while (holds_too_much(capacity, pages_by_step())) {
-    std::optional<std::pair<std::uint64_t, SlotId>> newest;
-    for (const auto& [id, slot] : objects_->slots())
-      if (slot.step > low_ && slot.state == ObjectState::kSealed && slot.leases.empty())
-        newest = std::max(newest, std::optional(std::pair(slot.step, id)));
-    if (!newest) return;  // readers and the encoder still use them
-    const WireHandle revoked = objects_->slot(newest->second).handle.fields;
-    const std::uint32_t pages = objects_->slot(newest->second).pages;
-    TRIB_CHECK(objects_->revoke(newest->second), .what = "memory: a free object was not revoked");
-    made_.erase(revoked.key);
+  if (!holds_too_much(capacity, pages_by_step())) return;
+  std::vector<std::pair<std::uint64_t, SlotId>> idle;  // others are used by readers and the encoder
+  for (const auto& [id, slot] : objects_->slots())
+    if (slot.step > low_ && slot.state == ObjectState::kSealed && slot.leases.empty())
+      idle.emplace_back(slot.step, id);
+  std::ranges::sort(idle, std::ranges::greater());  // the newest first
+  for (const auto& [step, id] : idle) {
+    if (!holds_too_much(capacity, pages_by_step())) return;
+    const WireHandle revoked = objects_->slot(id).handle.fields;
+    const std::uint32_t pages = objects_->slot(id).pages;
+    TRIB_CHECK(objects_->revoke(id), .what = "memory: a free object was not revoked");
+    reopen(revoked.key, step);
     credits_.give_back(pages);  // this owner makes it again, later
     member_.outbox().post(config_.identity.controller,
                           RetractMessage{.key = revoked.key, .generation = revoked.generation}, now,

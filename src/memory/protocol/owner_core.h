@@ -8,6 +8,7 @@
 
 #include "memory/admit/credit_ledger.h"
 #include "memory/admit/look_ahead_guard.h"
+#include "memory/protocol/assigned_objects.h"
 #include "memory/protocol/member.h"
 #include "memory/protocol/object_requests.h"
 #include "memory/protocol/reader_access.h"
@@ -63,6 +64,8 @@ class OwnerCore {
   void admit();
   [[nodiscard]] bool start(const AssignedObject& object, std::uint64_t step,
                            std::span<const StepPages> pages);
+  /// The object is not here, or not any more, and has to be made.
+  void reopen(const Key& key, std::uint64_t step);
   /// Revokes objects of the newest steps while older ones could not be placed.
   void revoke_excess(TimePoint now);
   void begin_epoch();
@@ -75,7 +78,7 @@ class OwnerCore {
   ObjectRequests requests_;
   CreditLedger credits_;
   std::uint64_t low_;
-  std::map<std::uint64_t, AssignMessage> assigned_;
+  std::map<std::uint64_t, AssignedObjects> assigned_;  // by step
   std::map<Key, SlotId> made_;  // reserved, being written, or sealed
   std::map<Key, std::uint32_t> failures_;
   std::uint32_t writing_ = 0;

@@ -9,7 +9,7 @@ ReaderCore::ReaderCore(const ReaderConfig& config, PageTable table)
     : config_(config),
       member_(config.identity, config.timers, std::move(table)),
       current_(config.first_step),
-      next_delivery_(config.first_step, 0) {
+      next_delivery_{.step = config.first_step} {
   member_.step = current_;
 }
 
@@ -32,20 +32,11 @@ std::vector<Action> ReaderCore::step(const Event& event, TimePoint now) {
 
 void ReaderCore::take(const MessageReceived& event, TimePoint now) {
   if (member_.take(event, now, actions_) || member_.is_stopped()) return;
-  if (const auto* epoch = std::get_if<EpochMessage>(&event.message)) take(*epoch);
+  if (std::holds_alternative<EpochMessage>(event.message)) ready_.merge(unbound_);
   if (event.from.role != Role::kController) return;
   if (const auto* plan = std::get_if<PlanMessage>(&event.message)) take(event, *plan);
   if (const auto* publish = std::get_if<PublishMessage>(&event.message)) take(event, *publish);
   if (std::holds_alternative<RetractMessage>(event.message)) acknowledge(event, actions_);
-}
-
-void ReaderCore::take(const EpochMessage& message) {
-  for (auto& [key, wanted] : wanted_) {
-    if (!wanted.published) continue;
-    const WireHandle& handle = wanted.published->handle.fields;
-    if (handle.process == message.process && handle.epoch < message.epoch)
-      wanted.not_before = {};  // binds() refuses the old handle; a later one need not wait
-  }
 }
 
 void ReaderCore::take(const MessageReceived& event, const PlanMessage& plan) {
@@ -55,8 +46,12 @@ void ReaderCore::take(const MessageReceived& event, const PlanMessage& plan) {
   for (const PlannedMicrobatch& microbatch : plan.microbatches)
     if (microbatch.dp_rank == config_.dp_rank) own.push_back(microbatch);
   std::ranges::sort(own, {}, &PlannedMicrobatch::order);
+  Place place{plan.step, 0};
   for (const PlannedMicrobatch& microbatch : own)
-    for (const Key& key : microbatch.keys) wanted_.try_emplace(key);
+    for (const Key& key : microbatch.keys) {
+      wanted_.try_emplace(key, Wanted{.place = place, .published = {}});
+      ++place.second;
+    }
 }
 
 void ReaderCore::take(const MessageReceived& event, const PublishMessage& publish) {
@@ -68,8 +63,11 @@ void ReaderCore::take(const MessageReceived& event, const PublishMessage& publis
   if (wanted.published && wanted.published->sequence >= publish.sequence) return;
   wanted.published = publish;
   wanted.failures = 0;
-  wanted.not_before = {};
-  wanted.stale_sequence = 0;
+  if (wanted.is_gathered || wanted.request != 0) return;
+  unbound_.erase(wanted.place);
+  stale_.erase(wanted.place);
+  resting_.erase({wanted.not_before, found->first});
+  ready_.emplace(wanted.place, found->first);
 }
 
 void ReaderCore::take(const GetDone& event, TimePoint now) {
@@ -85,7 +83,8 @@ void ReaderCore::take(const GetDone& event, TimePoint now) {
       return;
     case Status::kStale:
       // A later handle that came meanwhile has not been tried.
-      if (wanted.requested == wanted.published->sequence) wanted.stale_sequence = wanted.requested;
+      (wanted.requested == wanted.published->sequence ? stale_ : ready_)
+          .emplace(wanted.place, found->first);
       return;
     case Status::kBounds:
       member_.stop(ExitCode::kBug,
@@ -95,18 +94,23 @@ void ReaderCore::take(const GetDone& event, TimePoint now) {
       return;
     case Status::kEpoch:
     case Status::kBusy:
-      wanted.not_before = now + config_.retry_after;
+      rest(found->first, wanted, now);
       return;
     case Status::kTimeout:
     case Status::kPeerLost:
     case Status::kBackend:
     case Status::kCorrupt:
-      wanted.not_before = now + config_.retry_after;
+      rest(found->first, wanted, now);
       // A later handle that came meanwhile has not failed.
       if (wanted.requested == wanted.published->sequence && ++wanted.failures >= config_.attempts)
         report_owner(wanted.published->handle.fields, event.status);
       return;
   }
+}
+
+void ReaderCore::rest(const Key& key, Wanted& wanted, TimePoint now) {
+  wanted.not_before = now + config_.retry_after;
+  resting_.emplace(wanted.not_before, key);
 }
 
 void ReaderCore::report_owner(const WireHandle& handle, Status status) {
@@ -126,57 +130,61 @@ void ReaderCore::take(const StepFinished& event, TimePoint now) {
     for (const PlannedMicrobatch& microbatch : plan.mapped())
       for (const Key& key : microbatch.keys) wanted_.erase(key);
   member_.step = ++current_;
-  next_delivery_ = std::max(next_delivery_, {current_, 0});  // what did not come never does
+  for (std::map<Place, Key>* places : {&ready_, &unbound_, &stale_})
+    places->erase(places->begin(), places->lower_bound({current_, 0}));
+  std::erase_if(resting_, [this](const auto& each) { return !wanted_.contains(each.second); });
+  if (next_delivery_.step < current_)
+    next_delivery_ = {.step = current_};  // what did not come never does
   member_.send_heartbeat(now, actions_);
 }
 
 void ReaderCore::ask_for_later_handles(TimePoint now) {
-  for (auto& [key, wanted] : wanted_) {
-    if (wanted.stale_sequence == 0 || now - wanted.asked < config_.timers.resend) continue;
+  for (const auto& [place, key] : stale_) {
+    Wanted& wanted = wanted_.at(key);
+    if (now - wanted.asked < config_.timers.resend) continue;
     wanted.asked = now;
     actions_.push_back(
         Send{.to = config_.identity.controller,
-             .message = ResolveMessage{.key = key, .sequence = wanted.stale_sequence}});
+             .message = ResolveMessage{.key = key, .sequence = wanted.requested}});
   }
 }
 
 void ReaderCore::start_gets(TimePoint now) {
   if (!member_.table().is_agreed()) return;
-  const auto [first_step, delivered] = next_delivery_;  // everything before it is gathered
-  for (auto plan = plans_.lower_bound(first_step); plan != plans_.end(); ++plan) {
-    const auto& [step, microbatches] = *plan;
-    if (step > current_ + config_.ahead) return;
-    const std::size_t first = step == first_step ? delivered : 0;
-    for (const PlannedMicrobatch& microbatch : std::span(microbatches).subspan(first))
-      for (const Key& key : microbatch.keys) {
-        if (gets_.size() >= config_.gets) return;
-        Wanted& wanted = wanted_.at(key);
-        if (wanted.is_gathered || wanted.request != 0 || !wanted.published ||
-            wanted.stale_sequence != 0 || now < wanted.not_before ||
-            !member_.table().binds(wanted.published->handle))
-          continue;
-        wanted.request = next_request_++;
-        wanted.requested = wanted.published->sequence;
-        gets_[wanted.request] = key;
-        actions_.push_back(StartGet{.request = wanted.request, .handle = wanted.published->handle});
-      }
+  while (!resting_.empty() && resting_.begin()->first <= now) {
+    const Key key = resting_.extract(resting_.begin()).value().second;
+    ready_.emplace(wanted_.at(key).place, key);
+  }
+  while (!ready_.empty() && gets_.size() < config_.gets &&
+         ready_.begin()->first.first <= current_ + config_.ahead) {
+    auto next = ready_.extract(ready_.begin());
+    const Key key = next.mapped();
+    Wanted& wanted = wanted_.at(key);
+    if (!member_.table().binds(wanted.published->handle)) {
+      unbound_.insert(std::move(next));
+      continue;
+    }
+    wanted.request = next_request_++;
+    wanted.requested = wanted.published->sequence;
+    gets_[wanted.request] = key;
+    actions_.push_back(StartGet{.request = wanted.request, .handle = wanted.published->handle});
   }
 }
 
 void ReaderCore::deliver() {
   for (;;) {
-    const auto plan = plans_.find(next_delivery_.first);
+    const auto plan = plans_.find(next_delivery_.step);
     if (plan == plans_.end()) return;
-    if (next_delivery_.second == plan->second.size()) {
-      next_delivery_ = {next_delivery_.first + 1, 0};
+    if (next_delivery_.microbatch == plan->second.size()) {
+      next_delivery_ = {.step = next_delivery_.step + 1};
       continue;
     }
-    const PlannedMicrobatch& next = plan->second[next_delivery_.second];
-    if (!std::ranges::all_of(next.keys,
-                             [&](const Key& key) { return wanted_.at(key).is_gathered; }))
-      return;
+    const PlannedMicrobatch& next = plan->second[next_delivery_.microbatch];
+    for (; next_delivery_.key < next.keys.size(); ++next_delivery_.key)
+      if (!wanted_.at(next.keys[next_delivery_.key]).is_gathered) return;
     actions_.push_back(DeliverMicrobatch{.step = plan->first, .order = next.order});
-    ++next_delivery_.second;
+    ++next_delivery_.microbatch;
+    next_delivery_.key = 0;
   }
 }
 

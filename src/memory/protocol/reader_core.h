@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -40,24 +41,27 @@ class ReaderCore {
   }
 
  private:
+  /// Where an object stands among those of this reader: its step, and its place in the plan.
+  using Place = std::pair<std::uint64_t, std::uint64_t>;
   struct Wanted {
+    Place place;
     std::optional<PublishMessage> published;
     std::uint64_t request = 0;    // 0: none under way
     std::uint64_t requested = 0;  // the sequence of its handle
     bool is_gathered = false;
     std::uint32_t failures = 0;  // with this handle
     TimePoint not_before{};
-    std::uint64_t stale_sequence = 0;  // asked for a later one; 0: nothing to ask
-    TimePoint asked{};
+    TimePoint asked{};  // for a later handle
   };
 
   void take(const MessageReceived& event, TimePoint now);
-  void take(const EpochMessage& message);
   void take(const MessageReceived& event, const PlanMessage& plan);
   void take(const MessageReceived& event, const PublishMessage& publish);
   void take(const GetDone& event, TimePoint now);
   void take(const StepFinished& event, TimePoint now);
   void ask_for_later_handles(TimePoint now);
+  /// Tries an object again, in a while.
+  void rest(const Key& key, Wanted& wanted, TimePoint now);
   void start_gets(TimePoint now);
   void deliver();
   void report_owner(const WireHandle& handle, Status status);
@@ -69,7 +73,16 @@ class ReaderCore {
   std::map<std::uint64_t, std::vector<PlannedMicrobatch>> plans_;  // own microbatches by step
   std::map<Key, Wanted> wanted_;
   std::map<std::uint64_t, Key> gets_;
-  std::pair<std::uint64_t, std::size_t> next_delivery_;  // step, microbatch
+  // Each published object that is neither here nor on its way is in one of these.
+  std::map<Place, Key> ready_;                   // to be read, in this order
+  std::map<Place, Key> unbound_;                 // not in the table as it is known here
+  std::map<Place, Key> stale_;                   // a later handle is asked for
+  std::set<std::pair<TimePoint, Key>> resting_;  // to be read again, from then on
+  struct Delivery {
+    std::uint64_t step = 0;
+    std::size_t microbatch = 0, key = 0;  // keys before it are gathered
+  };
+  Delivery next_delivery_;
   std::vector<Action> actions_;
 };
 

@@ -26,6 +26,7 @@ class TableView {
   /// Whether the table is the one that the newest EPOCH names. Nothing is read while it is not.
   [[nodiscard]] bool is_agreed() const { return digest_ == newest_digest_; }
   [[nodiscard]] const PageTable& table() const { return table_; }
+  [[nodiscard]] const Digest& digest() const { return digest_; }  // of the table
   /// Whether all bytes of the object lie in rows of its owner under its owner's epoch.
   [[nodiscard]] bool binds(const ObjectHandle& handle) const;
 

@@ -88,13 +88,13 @@ void SimulatedJob::perform(Process& process, const Send& action) {
   if (!to.is_alive) return;
   PeerIdentity from = process.identity;
   from.epoch = process.epoch();
-  network_.carry(from.process, action.to,
-                 frame_bytes(type_of(action.message), from.epoch, 0, body_of(action.message)),
-                 [this, from, number = action.to, life = to.life](std::vector<std::byte> bytes) {
-                   run_on(number, life, [this, from, number, bytes = std::move(bytes)] {
-                     receive(processes_.at(number), from, bytes);
+  for (const FrameContent& frame : frames_of(action.message, workload_.frame_bytes))
+    network_.carry(from.process, action.to, frame_bytes(frame.type, from.epoch, 0, frame.body),
+                   [this, from, number = action.to, life = to.life](std::vector<std::byte> bytes) {
+                     run_on(number, life, [this, from, number, bytes = std::move(bytes)] {
+                       receive(processes_.at(number), from, bytes);
+                     });
                    });
-                 });
 }
 
 void SimulatedJob::receive(Process& process, const PeerIdentity& from,
@@ -105,10 +105,13 @@ void SimulatedJob::receive(Process& process, const PeerIdentity& from,
   const Frame& frame = *fed.value().frame;
   PeerIdentity sender = from;
   sender.epoch = frame.header.epoch;
-  const Result<Message> message = parse_message(frame.type(), frame.body);
+  const Result<std::optional<Message>> message =
+      process.came_from[from.process].take(frame.type(), frame.body);
   TRIB_CHECK(message.has_value(), .what = "memory: an undamaged message was refused",
              .found = message ? std::string() : message.refusal().reason);
-  give(process, MessageReceived{.from = sender, .message = message.value()});
+  run_.parts += frame.type() == FrameType::kPart ? 1 : 0;
+  if (message.value())
+    give(process, MessageReceived{.from = sender, .message = *message.value()});
 }
 
 void SimulatedJob::perform(Process& process, const Encode& action) {

@@ -11,6 +11,7 @@
 #include "memory/protocol/controller_core.h"
 #include "memory/protocol/owner_core.h"
 #include "memory/protocol/reader_core.h"
+#include "memory/wire/parts.h"
 
 namespace tributary::memory {
 
@@ -31,6 +32,7 @@ struct SimulatedProcess {
   std::map<std::uint64_t, SendObject> grants;           // being sent
   std::map<std::uint64_t, ObjectHandle> gets;           // of a reader, under way
   std::map<Key, std::vector<std::byte>> gathered;
+  std::map<std::uint16_t, PartCollector> came_from;  // by peer
 
   [[nodiscard]] std::uint32_t epoch() const {
     if (owner) return owner->member().identity().epoch;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/random.h"
+#include "memory/wire/parts.h"
 
 namespace tributary::memory {
 
@@ -23,6 +24,8 @@ SimulatedWorkload draw_workload(std::uint64_t seed) {
   // What waits for an object of a later step must not keep the oldest one from being made.
   if (workload.lends) workload.encoders = UINT32_MAX;
   workload.checkpoint_every = static_cast<std::uint64_t>(draw.between(1, 3));
+  RandomStream frames(seed, "frames");
+  if (frames.below(2) == 0) workload.frame_bytes = kPartHead + 4 + frames.below(60);
   std::uint64_t largest_step = 0;
   for (std::uint64_t step = 0; step < workload.steps; ++step) {
     std::uint64_t pages = 0;

@@ -30,6 +30,7 @@ bool may_send(Role role, FrameType type) {
     case FrameType::kPlan:
     case FrameType::kCommit:
     case FrameType::kCredit:
+    case FrameType::kPart:
       return role == Role::kController;
     case FrameType::kPublish:
     case FrameType::kRetract:

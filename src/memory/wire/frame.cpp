@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = sizeof(FrameHeader);
 
-constexpr auto kNewest = static_cast<std::uint8_t>(FrameType::kWorker);
+constexpr auto kNewest = static_cast<std::uint8_t>(FrameType::kPart);
 
 /// The empty body has no content that its type could need.
 bool may_be_empty(FrameType type) { return type == FrameType::kBye || type == FrameType::kAck; }
@@ -25,7 +25,7 @@ std::string_view name_of(FrameType type) {
   constexpr std::string_view kNames[] = {
       "none", "HELLO", "CHALLENGE", "CONFIRM", "EPOCH",   "ASSIGN", "PUBLISH", "RETRACT",
       "PLAN", "GET",   "GET_REPLY", "LEASE",   "UNLEASE", "COMMIT", "CREDIT",  "HEARTBEAT",
-      "ACK",  "FAIL",  "BYE",       "RESOLVE", "JOIN",    "WORKER"};
+      "ACK",  "FAIL",  "BYE",       "RESOLVE", "JOIN",    "WORKER", "PART"};
   const auto value = static_cast<std::uint8_t>(type);
   return kNames[is_type(value) ? value : 0];
 }

@@ -40,6 +40,7 @@ enum class FrameType : std::uint8_t {
   kResolve = 19,
   kJoin = 20,
   kWorker = 21,
+  kPart = 22,
 };
 [[nodiscard]] std::string_view name_of(FrameType type);
 

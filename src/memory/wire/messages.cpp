@@ -88,6 +88,15 @@ void put_body(ByteWriter& to, const WorkerMessage& message) {
   to.put_bytes(message.address);
 }
 
+void put_body(ByteWriter& to, const PartMessage& message) {
+  to.put(std::uint32_t{static_cast<std::uint8_t>(message.type)});
+  to.put(message.part);
+  to.put(message.parts);
+  to.put(message.digest);
+  to.put(static_cast<std::uint64_t>(message.content.size()));
+  to.put_bytes(message.content);
+}
+
 /// Reads a count and as many items; none when the body cannot hold them.
 template <class T>
 std::vector<T> get_list(ByteReader& from) {
@@ -160,6 +169,25 @@ Message get_worker(ByteReader& from) {
   message.token = from.get<decltype(message.token)>();
   message.address = get_list<std::byte>(from);
   return message;
+}
+
+Result<Message> get_part(ByteReader& from) {
+  PartMessage message;
+  const auto type = from.get<std::uint32_t>();
+  message.part = from.get<std::uint32_t>();
+  message.parts = from.get<std::uint32_t>();
+  message.digest = from.get<Digest>();
+  const auto bytes = from.get<std::uint64_t>();
+  message.type = static_cast<FrameType>(type);
+  if (type > UINT8_MAX || !may_have_parts(message.type))
+    return malformed(FrameType::kPart, str("a message of type ", type, " has no parts"));
+  if (message.parts < 2 || message.parts > kMostParts || message.part >= message.parts ||
+      bytes == 0)
+    return malformed(FrameType::kPart, str("part ", message.part, " of ", message.parts, ", with ",
+                                           bytes, " B; 2 to ", kMostParts, " parts"));
+  const std::span<const std::byte> content = from.get_bytes(bytes);
+  message.content.assign(content.begin(), content.end());
+  return Message(std::move(message));
 }
 
 Result<Message> get_ack(ByteReader& from) {
@@ -255,6 +283,8 @@ Result<Message> get_body(ByteReader& from, FrameType type, std::size_t body_byte
       return get_join(from);
     case FrameType::kWorker:
       return get_worker(from);
+    case FrameType::kPart:
+      return get_part(from);
   }
   return malformed(type, "its type is none");
 }

@@ -159,10 +159,27 @@ struct WorkerMessage {
   friend bool operator==(const WorkerMessage&, const WorkerMessage&) = default;
 };
 
+/// Controller to all: a piece of the body of a PLAN or ASSIGN that is larger than a frame's. Pieces
+/// of one digest belong together whenever they were sent; wire/parts.h cuts and joins them.
+struct PartMessage {
+  FrameType type{};                     // of the whole
+  std::uint32_t part = 0, parts = 0;    // which one, of how many
+  Digest digest{};                      // of the whole body
+  std::vector<std::byte> content = {};  // not empty
+
+  friend bool operator==(const PartMessage&, const PartMessage&) = default;
+};
+inline constexpr std::uint32_t kMostParts = 1024;  // of a message
+/// Whether messages of this type grow with the step that they are about.
+[[nodiscard]] constexpr bool may_have_parts(FrameType type) {
+  return type == FrameType::kPlan || type == FrameType::kAssign;
+}
+
 using Message = std::variant<Hello, Challenge, Confirm, EpochMessage, AssignMessage, PublishMessage,
                              RetractMessage, PlanMessage, GetRequest, GetReply, LeaseMessage,
                              UnleaseMessage, CommitMessage, Credit, Heartbeat, AckMessage,
-                             FailMessage, ByeMessage, ResolveMessage, JoinMessage, WorkerMessage>;
+                             FailMessage, ByeMessage, ResolveMessage, JoinMessage, WorkerMessage,
+                             PartMessage>;
 
 [[nodiscard]] FrameType type_of(const Message& message);
 [[nodiscard]] std::vector<std::byte> body_of(const Message& message);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
+#include <utility>
 
 #include "schedule/pack_online.h"
 
@@ -24,27 +26,22 @@ class Choice {
     for (const Arrival& each : arrivals)
       if (each.is_due == is_due && each.is_ready == is_ready)
         queues[static_cast<std::size_t>(each.replica)].push_back(&each);
-    while (left_ > 0) {
-      const std::size_t replica = least_loaded(queues);
-      if (replica == queues.size()) return;
+    std::set<std::pair<Tokens, std::size_t>> by_load;  // replicas with a sample of this kind
+    for (std::size_t i = 0; i < queues.size(); ++i)
+      if (!queues[i].empty()) by_load.insert({tokens_[i], i});
+    for (; left_ > 0 && !by_load.empty(); --left_) {
+      const std::size_t replica = by_load.extract(by_load.begin()).value().second;
       const Arrival* first = queues[replica].front();
       queues[replica].pop_front();
       chosen_[replica].push_back(first);
       tokens_[replica] += first->tokens;
-      --left_;
+      if (!queues[replica].empty()) by_load.insert({tokens_[replica], replica});
     }
   }
 
   [[nodiscard]] std::vector<Queue>& chosen() { return chosen_; }
 
  private:
-  [[nodiscard]] std::size_t least_loaded(const std::vector<Queue>& queues) const {
-    std::size_t least = queues.size();
-    for (std::size_t i = 0; i < queues.size(); ++i)
-      if (!queues[i].empty() && (least == queues.size() || tokens_[i] < tokens_[least])) least = i;
-    return least;
-  }
-
   std::int64_t left_;
   std::vector<Tokens> tokens_;
   std::vector<Queue> chosen_;

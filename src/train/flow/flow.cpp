@@ -320,18 +320,21 @@ void Flow::finish_batch(std::int64_t first_index) {
   if (lender_) lender_->finish_step(static_cast<std::uint64_t>(step_of(first_index)));
   if (reader_) reader_->finish_step(static_cast<std::uint64_t>(step_of(first_index)));
   const std::scoped_lock lock(mutex_);
-  std::erase_if(planned_, [&](const memory::Key& key) {
-    return static_cast<std::int64_t>(key.sample) < first_index + config_.batch.global_samples;
-  });
+  const auto next = static_cast<std::uint64_t>(first_index + config_.batch.global_samples);
+  planned_.erase(planned_.begin(), planned_.lower_bound({.sample = next}));
 }
 
 std::set<std::int64_t> Flow::samples_without_features() {
   std::set<std::int64_t> samples;
   if (!controller_ || controller_->counts().producers == 0) return samples;
-  const std::set<memory::Key> made = controller_->made();
+  const std::vector<memory::Key> made = controller_->made();
   const std::scoped_lock lock(mutex_);
-  for (const memory::Key& key : planned_)
-    if (!made.contains(key)) samples.insert(static_cast<std::int64_t>(key.sample));
+  auto next = made.begin();
+  for (const memory::Key& key : planned_) {
+    while (next != made.end() && *next < key) ++next;
+    if (next == made.end() || *next != key)
+      samples.insert(samples.end(), static_cast<std::int64_t>(key.sample));
+  }
   return samples;
 }
 

@@ -274,6 +274,29 @@ class ObjectBookTest : public testing::Test {
   ObjectBook book{1};
 };
 
+TEST_F(ObjectBookTest, ListsWhatAnOwnerGotLaterInTheOrderOfThePlan) {
+  for (std::uint64_t sample = 0; sample < 6; ++sample) add(sample, 0);
+  const std::vector<OwnerSpace> both{{.process = 1, .pages = 9}, {.process = 2, .pages = 9}};
+  EXPECT_EQ(book.assign(0, both), (std::map<std::uint16_t, std::uint64_t>{{1, 3}, {2, 3}}));
+  EXPECT_EQ(samples_of(2), (std::vector<std::uint64_t>{1, 3, 5}));
+  EXPECT_TRUE(book.assign(0, both).empty());
+  book.release(1);
+  EXPECT_TRUE(samples_of(1).empty());
+  EXPECT_EQ(book.assign(0, std::span(both).subspan(1)),
+            (std::map<std::uint16_t, std::uint64_t>{{2, 3}}));
+  EXPECT_EQ(samples_of(2), (std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(ObjectBookTest, PrefersASmallLoadAndThenRoomOverTheReserve) {
+  add(0, 0);
+  book.assign(0, std::vector<OwnerSpace>{{.process = 1, .pages = 2}});
+  for (std::uint64_t sample = 1; sample < 4; ++sample) add(sample, 0);
+  // 1 has no room but its reserve, and takes from it only what 2 has none for.
+  book.assign(0, std::vector<OwnerSpace>{{.process = 1, .pages = 2}, {.process = 2, .pages = 3}});
+  EXPECT_EQ(samples_of(2), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_EQ(samples_of(1), (std::vector<std::uint64_t>{0, 3}));
+}
+
 TEST_F(ObjectBookTest, KeepsABundleTogetherWhereThereIsRoom) {
   for (const std::uint32_t bundle : {1, 2}) {
     add(10 * bundle, bundle);

@@ -31,6 +31,7 @@ TEST(SimulatePool, KeepsItsInvariantsUnderRandomFaults) {
       sum.replacements += run.replacements;
       sum.failed_gets += run.failed_gets;
       sum.refused += run.refused;
+      sum.parts += run.parts;
       sum.unmade += run.unmade;
       sum.given_up += run.given_up;
 
@@ -52,6 +53,7 @@ TEST(SimulatePool, KeepsItsInvariantsUnderRandomFaults) {
   EXPECT_GT(sum.replacements, 100);
   EXPECT_GT(sum.failed_gets, 1'000);
   EXPECT_GT(sum.refused, 10);
+  EXPECT_GT(sum.parts, 10'000);
   EXPECT_GT(sum.unmade, 10);
   EXPECT_GT(sum.given_up, 100);
 }

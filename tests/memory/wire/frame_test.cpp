@@ -103,7 +103,7 @@ TEST(Frame, RefusesHeadersThatBreakARule) {
   EXPECT_TRUE(refuses([](FrameHeader& header) { header.magic = 0; }));
   EXPECT_TRUE(refuses([](FrameHeader& header) { header.version = 2; }));
   EXPECT_TRUE(refuses([](FrameHeader& header) { header.type = 0; }));
-  EXPECT_TRUE(refuses([](FrameHeader& header) { header.type = 22; }));
+  EXPECT_TRUE(refuses([](FrameHeader& header) { header.type = 23; }));
   EXPECT_TRUE(refuses([](FrameHeader& header) { header.flags = 1; }));
   EXPECT_TRUE(refuses([](FrameHeader& header) { header.body_bytes = (64 << 10) + 1; }));
   EXPECT_TRUE(refuses([](FrameHeader& header) { header.body_bytes = 0; }));

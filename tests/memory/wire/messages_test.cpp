@@ -62,6 +62,11 @@ std::vector<Message> make_messages() {
       ResolveMessage{.key = key, .sequence = 5},
       JoinMessage{.rows = {make_row(), make_row()}},
       WorkerMessage{.link = 3, .token = {std::byte{7}}, .address = {std::byte{1}, std::byte{2}}},
+      PartMessage{.type = FrameType::kPlan,
+                  .part = 1,
+                  .parts = 2,
+                  .digest = {std::byte{1}},
+                  .content = {std::byte{5}, std::byte{6}}},
   };
 }
 
@@ -93,7 +98,8 @@ TEST(Message, RefusesEveryTruncationAndEveryExcess) {
 
 TEST(Message, TakesNoCountThatItsBodyCannotHold) {
   for (const FrameType type :
-       {FrameType::kAssign, FrameType::kPlan, FrameType::kLease, FrameType::kJoin}) {
+       {FrameType::kAssign, FrameType::kPlan, FrameType::kLease, FrameType::kJoin,
+        FrameType::kPart}) {
     std::vector<std::byte> body(1024);
     std::fill_n(body.begin(), 24, std::byte{0xff});  // the count is among these
     EXPECT_FALSE(parse_message(type, body)) << name_of(type);
@@ -136,11 +142,23 @@ TEST(Message, RefusesValuesOutOfRange) {
   EXPECT_FALSE(parse_message(FrameType::kRetract, body_of(RetractMessage{.key = {.zero = 1}})));
   EXPECT_FALSE(parse_message(FrameType::kAck,
                              body_of(AckMessage{.type = FrameType::kBye, .status = Status{9}})));
-  EXPECT_FALSE(parse_message(FrameType::kAck, body_of(AckMessage{.type = FrameType{22}})));
+  EXPECT_FALSE(parse_message(FrameType::kAck, body_of(AckMessage{.type = FrameType{23}})));
   EXPECT_FALSE(
       parse_message(FrameType::kAssign, body_of(AssignMessage{.objects = {{.pages = 0}}})));
   EXPECT_FALSE(parse_message(
       FrameType::kEpoch, body_of(EpochMessage{.process = 4, .epoch = 2, .rows = {make_row()}})));
+  const auto takes_part = [](FrameType type, std::uint32_t part, std::uint32_t parts) {
+    const PartMessage message{
+        .type = type, .part = part, .parts = parts, .digest = {}, .content = {std::byte{1}}};
+    return parse_message(FrameType::kPart, body_of(message)).has_value();
+  };
+  EXPECT_TRUE(takes_part(FrameType::kPlan, 0, 2));
+  EXPECT_TRUE(takes_part(FrameType::kAssign, kMostParts - 1, kMostParts));
+  EXPECT_FALSE(takes_part(FrameType::kPart, 0, 2));  // no parts of parts
+  EXPECT_FALSE(takes_part(FrameType::kHello, 0, 2));
+  EXPECT_FALSE(takes_part(FrameType::kPlan, 2, 2));
+  EXPECT_FALSE(takes_part(FrameType::kPlan, 0, 1));
+  EXPECT_FALSE(takes_part(FrameType::kPlan, 0, kMostParts + 1));
   std::vector<std::byte> fail = body_of(FailMessage{.text = std::string(600, 'x')});
   EXPECT_EQ(fail.size(), 8 + FailMessage::kMaxTextBytes);  // the sender cuts it
   fail.push_back(std::byte{1});
