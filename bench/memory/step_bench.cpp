@@ -1,8 +1,9 @@
 // What a large step costs beside its objects' bytes: the cores of a whole job, driven directly.
 // Messages arrive at once and in order; a step is made within a hundred ticks, and each reader
 // finishes it when it has all. CPU time is that of a core's steps, added up over the processes of
-// its role; `wire_us` that of writing and reading messages. All is per object of a step. Where
-// nothing is quadratic, it does not grow with the step.
+// its role; `wire_us` that of writing and reading messages. These are per object of a step, and do
+// not grow with the step where nothing is quadratic. `longest_ms` is the longest event of the
+// controller, which hears nobody meanwhile.
 
 #include <algorithm>
 #include <atomic>
@@ -84,22 +85,20 @@ class Job {
     const PageTable table = PageTable::make(std::move(rows)).value();
     controller_ = std::make_unique<ControllerCore>(config, table, now_);
     for (std::uint16_t i = 0; i < size.readers; ++i)
-      readers_.push_back(
-          std::make_unique<ReaderCore>(ReaderConfig{.identity = {.process = reader_number(i),
-                                                                 .epoch = 1},
-                                                    .dp_rank = i,
-                                                    .ahead = size.ahead - 1},
-                                       table));
+      readers_.push_back(std::make_unique<ReaderCore>(
+          ReaderConfig{.identity = {.process = reader_number(i), .epoch = 1},
+                       .dp_rank = i,
+                       .ahead = size.ahead - 1},
+          table));
     for (std::uint16_t i = 0; i < size.owners; ++i) {
       generations_.emplace_back(pages);
       owners_.push_back(std::make_unique<OwnerCore>(
-          OwnerConfig{.identity = {.process = owner_number(i), .epoch = 1},
-                      .place = {.process = owner_number(i),
-                                .page_bytes = kPageBytes,
-                                .pages = pages},
-                      .reserve_pages = kMostPages,
-                      .window = size.ahead,
-                      .encoders = 4},
+          OwnerConfig{
+              .identity = {.process = owner_number(i), .epoch = 1},
+              .place = {.process = owner_number(i), .page_bytes = kPageBytes, .pages = pages},
+              .reserve_pages = kMostPages,
+              .window = size.ahead,
+              .encoders = 4},
           table, Generations(generations_.back())));
     }
   }
@@ -117,6 +116,7 @@ class Job {
 
   struct Costs {
     double controller = 0, owners = 0, readers = 0, wire = 0;  // CPU seconds
+    double longest = 0;  // of the controller, for one event: it hears nobody meanwhile
     std::uint64_t messages = 0, frames = 0;
   };
   Costs costs;
@@ -129,7 +129,7 @@ class Job {
     return static_cast<std::uint16_t>(1 + size_.readers + index);
   }
   [[nodiscard]] PeerIdentity identity(std::uint16_t process) const {
-    const Role role = process == 0                ? Role::kController
+    const Role role = process == 0               ? Role::kController
                       : process <= size_.readers ? Role::kConsumer
                                                  : Role::kProducer;
     return {.role = role, .process = process, .epoch = 1};
@@ -158,7 +158,9 @@ class Job {
       events_.pop_front();
       const double begin = cpu_seconds();
       const std::vector<Action> actions = step(to, event);
-      cost_of(to) += cpu_seconds() - begin;
+      const double seconds = cpu_seconds() - begin;
+      cost_of(to) += seconds;
+      if (to == 0) costs.longest = std::max(costs.longest, seconds);
       for (const Action& action : actions)
         std::visit([&](const auto& one) { perform(to, one); }, action);
     }
@@ -196,12 +198,11 @@ class Job {
   }
   void perform(std::uint16_t owner, const SendObject& sent) {
     put(owner, GrantEnded{sent.grant});
-    put(sent.to, GetDone{.request = sent.reply.request,
-                         .status = static_cast<Status>(sent.reply.status)});
+    put(sent.to,
+        GetDone{.request = sent.reply.request, .status = static_cast<Status>(sent.reply.status)});
   }
   void perform(std::uint16_t reader, const DeliverMicrobatch& delivered) {
-    const std::uint64_t microbatches =
-        (size_.objects + kKeysOfMicrobatch - 1) / kKeysOfMicrobatch;
+    const std::uint64_t microbatches = (size_.objects + kKeysOfMicrobatch - 1) / kKeysOfMicrobatch;
     const std::uint64_t own = (microbatches + size_.readers - reader) / size_.readers;
     if (delivered.order + 1 == own) put(reader, StepFinished{delivered.step});
   }
@@ -236,6 +237,7 @@ void large_step(benchmark::State& state) {
     state.counters["controller_us"] = per_object(job.costs.controller * 1e6);
     state.counters["owners_us"] = per_object(job.costs.owners * 1e6);
     state.counters["readers_us"] = per_object(job.costs.readers * 1e6);
+    state.counters["longest_ms"] = job.costs.longest * 1e3;
     state.counters["wire_us"] = per_object(job.costs.wire * 1e6);
     state.counters["frames"] = per_object(static_cast<double>(job.costs.frames));
     state.counters["messages"] = per_object(static_cast<double>(job.costs.messages));

@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import unittest
 
 import bad_pictures
 import beside_one_process
@@ -71,6 +72,21 @@ class Flow(flow_case.FlowCase):
         again = self.flow_run("second", 1, 1, pool={"cache": str(kept)}, **json.loads(json.dumps(values)))
         self.expect_same_bits(again, first)
         self.assertEqual({file: file.stat().st_mtime_ns for file in files[1:]}, dates, "used, not made")
+
+    @unittest.skipUnless(os.environ.get("TRIB_TEST_FULL") == "1", "takes some 20 s")
+    def test_a_step_of_thousands_of_pictures_has_the_same_bits(self):
+        # Its PLAN and both ASSIGNs fill more than one frame.
+        path = self.shared / "data/many.train.jsonl"
+        path.write_text((self.shared / "data/colours.train.jsonl").read_text() * 110)
+        values = lambda: {
+            "parallel": flow(), "run": {"steps": 2}, "checkpoint": {"every": 2},
+            "data": {"sources": [{"name": "many", "path": str(path)}], "max_pixels": 784},
+            "batch": {"global_samples": 5000, "capacity_tokens": 4000}}
+        alone = self.flow_run("thousands-alone", 1, 0, **values())
+        run = self.flow_run("thousands", 1, 2, pool={"encoders": 2, "ahead": 1}, **values())
+        self.expect_same_bits(run, alone)
+        self.assertEqual(self.sum_of(run, "objects") + self.sum_of(run, "encoded_here"), 10000)
+        self.assertGreater(self.sum_of(run, "objects"), 5000)
 
     def test_ucx_moves_the_same_bits(self):
         if not (pathlib.Path(self.program).parent / "libtributary_ucx.so").exists():

@@ -165,9 +165,8 @@ bool ObjectTable::revoke(SlotId id) {
 void ObjectTable::expire_leases(TimePoint now) {
   std::vector<SlotId> expired;
   for (const SlotId id : retired_) {
-    const bool is_old = std::ranges::all_of(slots_.at(id).leases, [&](const auto& lease) {
-      return now - lease.second > kLeaseTtl;
-    });
+    const bool is_old = std::ranges::all_of(
+        slots_.at(id).leases, [&](const auto& lease) { return now - lease.second > kLeaseTtl; });
     if (is_old) expired.push_back(id);
   }
   for (const SlotId id : expired) {

@@ -41,7 +41,8 @@ class ControlLinks {
  private:
   void open(const LinkOpened& event);
   /// None while parts of a message are missing, or where it is refused.
-  [[nodiscard]] std::optional<Event> take_frame(const PeerIdentity& from, const FrameReceived& event);
+  [[nodiscard]] std::optional<Event> take_frame(const PeerIdentity& from,
+                                                const FrameReceived& event);
   [[nodiscard]] Event take_end(const PeerIdentity& from, const LinkClosed& event);
 
   std::uint16_t self_;

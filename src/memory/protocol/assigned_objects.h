@@ -35,7 +35,7 @@ class AssignedObjects {
 
   AssignMessage message_;
   std::uint64_t pages_ = 0;
-  std::vector<std::pair<Key, std::uint32_t>> places_;        // in the message, by key
+  std::vector<std::pair<Key, std::uint32_t>> places_;      // in the message, by key
   std::map<std::uint32_t, std::set<std::uint32_t>> open_;  // places by pages; no set is empty
 };
 

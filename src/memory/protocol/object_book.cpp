@@ -29,8 +29,7 @@ class ObjectBook::Choice {
     for (const std::uint64_t reserve : {reserve_, std::uint64_t{0}}) {
       const auto fits = [&](std::uint16_t process) {
         const Load& load = loads_.at(process);
-        return load.has + reserve_ <= load.pages &&
-               load.has + record.pages + reserve <= load.pages;
+        return load.has + reserve_ <= load.pages && load.has + record.pages + reserve <= load.pages;
       };
       if (record.lender) {
         if (loads_.contains(*record.lender) && fits(*record.lender)) return record.lender;
@@ -68,17 +67,16 @@ class ObjectBook::Choice {
 void ObjectBook::add(std::uint64_t step, const PlannedObject& object,
                      std::vector<std::uint16_t> readers) {
   Step& of = steps_[step];
-  const auto place = static_cast<std::uint32_t>(of.objects.size());
-  const auto [record, is_new] = records_.emplace(object.key, ObjectRecord{.step = step,
-                                                                          .place = place,
-                                                                          .pages = object.pages,
-                                                                          .bundle = object.bundle,
-                                                                          .lender = object.lender,
-                                                                          .readers = std::move(readers)});
+  const auto [record, is_new] =
+      records_.emplace(object.key, ObjectRecord{.step = step,
+                                                .pages = object.pages,
+                                                .bundle = object.bundle,
+                                                .lender = object.lender,
+                                                .readers = std::move(readers)});
   TRIB_CHECK(is_new, .what = "memory: an object is planned twice",
              .found = str("sample ", object.key.sample, " part ", object.key.part));
+  of.open.push_back(static_cast<std::uint32_t>(of.objects.size()));
   of.objects.push_back(&*record);
-  of.open.push_back(place);
 }
 
 std::map<std::uint16_t, std::uint64_t> ObjectBook::assign(std::uint64_t step,

@@ -21,7 +21,6 @@ struct OwnerSpace {
 /// An object of a planned step: who makes it, who reads it, where it is.
 struct ObjectRecord {
   std::uint64_t step = 0;
-  std::uint32_t place = 0;  // in its step
   std::uint32_t pages = 0;
   std::uint32_t bundle = 0;
   std::optional<std::uint16_t> lender = {};

@@ -38,7 +38,8 @@ void Outbox::resend(TimePoint now, std::vector<Action>& actions) {
   for (; !by_time_.empty() && now - by_time_.front().first >= resend_after_; by_time_.pop_front()) {
     const auto& [sent, place] = by_time_.front();
     const auto entry = entries_.find(place);
-    if (entry == entries_.end() || entry->second.sent != sent) continue;  // sent again since, or done
+    if (entry == entries_.end() || entry->second.sent != sent)
+      continue;  // sent again since, or done
     actions.push_back(Send{.to = std::get<0>(place), .message = entry->second.message});
     entry->second.sent = now;
     due.push_back(place);

@@ -79,7 +79,7 @@ class OwnerCore {
   CreditLedger credits_;
   std::uint64_t low_;
   std::map<std::uint64_t, AssignedObjects> assigned_;  // by step
-  std::map<Key, SlotId> made_;  // reserved, being written, or sealed
+  std::map<Key, SlotId> made_;                         // reserved, being written, or sealed
   std::map<Key, std::uint32_t> failures_;
   std::uint32_t writing_ = 0;
   bool is_blocked_ = false;

@@ -1,7 +1,6 @@
 #include "memory/protocol/reader_core.h"
 
 #include <algorithm>
-#include <span>
 
 namespace tributary::memory {
 
@@ -143,9 +142,8 @@ void ReaderCore::ask_for_later_handles(TimePoint now) {
     Wanted& wanted = wanted_.at(key);
     if (now - wanted.asked < config_.timers.resend) continue;
     wanted.asked = now;
-    actions_.push_back(
-        Send{.to = config_.identity.controller,
-             .message = ResolveMessage{.key = key, .sequence = wanted.requested}});
+    actions_.push_back(Send{.to = config_.identity.controller,
+                            .message = ResolveMessage{.key = key, .sequence = wanted.requested}});
   }
 }
 

@@ -110,8 +110,7 @@ void SimulatedJob::receive(Process& process, const PeerIdentity& from,
   TRIB_CHECK(message.has_value(), .what = "memory: an undamaged message was refused",
              .found = message ? std::string() : message.refusal().reason);
   run_.parts += frame.type() == FrameType::kPart ? 1 : 0;
-  if (message.value())
-    give(process, MessageReceived{.from = sender, .message = *message.value()});
+  if (message.value()) give(process, MessageReceived{.from = sender, .message = *message.value()});
 }
 
 void SimulatedJob::perform(Process& process, const Encode& action) {

@@ -26,10 +26,10 @@ struct SimulatedWorkload {
   std::uint32_t pages = 16;         // of each producer's segment
   std::uint32_t reserve_pages = 2;  // of the largest object
   std::uint32_t encoders = 1;
-  std::uint64_t checkpoint_every = 3;  // steps
-  bool lends = false;                  // the last producer makes only what the others need
+  std::uint64_t checkpoint_every = 3;       // steps
+  bool lends = false;                       // the last producer makes only what the others need
   std::size_t frame_bytes = kMaxBodyBytes;  // of a body; small ones cut PLAN and ASSIGN into parts
-  Nanoseconds patience{};              // with a step, of the consumers; 0: without end
+  Nanoseconds patience{};                   // with a step, of the consumers; 0: without end
   SimulatedFaults faults;
 };
 

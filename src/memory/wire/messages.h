@@ -175,11 +175,11 @@ inline constexpr std::uint32_t kMostParts = 1024;  // of a message
   return type == FrameType::kPlan || type == FrameType::kAssign;
 }
 
-using Message = std::variant<Hello, Challenge, Confirm, EpochMessage, AssignMessage, PublishMessage,
-                             RetractMessage, PlanMessage, GetRequest, GetReply, LeaseMessage,
-                             UnleaseMessage, CommitMessage, Credit, Heartbeat, AckMessage,
-                             FailMessage, ByeMessage, ResolveMessage, JoinMessage, WorkerMessage,
-                             PartMessage>;
+using Message =
+    std::variant<Hello, Challenge, Confirm, EpochMessage, AssignMessage, PublishMessage,
+                 RetractMessage, PlanMessage, GetRequest, GetReply, LeaseMessage, UnleaseMessage,
+                 CommitMessage, Credit, Heartbeat, AckMessage, FailMessage, ByeMessage,
+                 ResolveMessage, JoinMessage, WorkerMessage, PartMessage>;
 
 [[nodiscard]] FrameType type_of(const Message& message);
 [[nodiscard]] std::vector<std::byte> body_of(const Message& message);

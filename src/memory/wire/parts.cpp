@@ -13,8 +13,9 @@ namespace {
 
 Digest digest_of(std::span<const std::byte> body) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> bytes;
-  TRIB_CHECK(EVP_Digest(body.data(), body.size(), bytes.data(), nullptr, EVP_sha256(), nullptr) == 1,
-             .what = "memory: OpenSSL gives no digest");
+  TRIB_CHECK(
+      EVP_Digest(body.data(), body.size(), bytes.data(), nullptr, EVP_sha256(), nullptr) == 1,
+      .what = "memory: OpenSSL gives no digest");
   Digest digest;
   std::memcpy(digest.data(), bytes.data(), digest.size());
   return digest;
@@ -35,15 +36,14 @@ std::vector<FrameContent> frames_of(const Message& message, std::size_t most_byt
   TRIB_CHECK(most_bytes > kPartHead, .what = "memory: a frame has no room for a part");
   const std::size_t room = most_bytes - kPartHead;
   const std::size_t parts = (body.size() + room - 1) / room;
-  TRIB_CHECK(parts <= kMostParts,
-             .what = "memory: a message is larger than its frames",
+  TRIB_CHECK(parts <= kMostParts, .what = "memory: a message is larger than its frames",
              .found = str(name_of(type), " with ", body.size(), " B"));
   PartMessage part{
       .type = type, .parts = static_cast<std::uint32_t>(parts), .digest = digest_of(body)};
   std::vector<FrameContent> frames;
   for (; part.part < part.parts; ++part.part) {
-    const auto content = std::span(body).subspan(
-        part.part * room, std::min(room, body.size() - part.part * room));
+    const auto content =
+        std::span(body).subspan(part.part * room, std::min(room, body.size() - part.part * room));
     part.content.assign(content.begin(), content.end());
     frames.push_back({.type = FrameType::kPart, .body = body_of(part)});
   }
@@ -83,8 +83,8 @@ Result<std::optional<Message>> PartCollector::join(const Whole& whole) {
     body.insert(body.end(), content.begin(), content.end());
   forget(whole);
   if (digest_of(body) != whole.second)
-    return Refusal{"part", str("memory: the parts of a ", name_of(whole.first), " of ",
-                               body.size(), " B do not have its digest")};
+    return Refusal{"part", str("memory: the parts of a ", name_of(whole.first), " of ", body.size(),
+                               " B do not have its digest")};
   Result<Message> message = parse_message(whole.first, body);
   if (!message) return message.refusal();
   return std::optional(std::move(message).value());

@@ -33,8 +33,9 @@ inline constexpr std::size_t kPartHead = 52;  // bytes of a PART beside its cont
 /// The largest body that travels.
 inline constexpr std::size_t kMaxMessageBytes = kMostParts * (kMaxBodyBytes - kPartHead);
 
-/// Reads the messages that come in the frames of one peer, and joins parts. Holds at most kMaxMessageBytes in kMostMessages, and lets
-/// those go to which nothing has come for longest: they are sent again.
+/// Reads the messages that come in the frames of one peer, and joins parts. Holds at most
+/// kMaxMessageBytes in kMostMessages, and lets those go to which nothing has come for longest: they
+/// are sent again.
 class PartCollector {
  public:
   static constexpr std::size_t kMostMessages = 64;

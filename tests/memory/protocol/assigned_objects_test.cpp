@@ -37,8 +37,8 @@ TEST(AssignedObjects, AreFoundAsBySearchingThroughAll) {
   RandomStream draw(0, "assigned_objects_test");
   AssignMessage message;
   for (std::uint64_t i = 0; i < 60; ++i)
-    message.objects.push_back({.key = {.sample = mix_bits(i)},
-                               .pages = 1 + static_cast<std::uint32_t>(draw.below(6))});
+    message.objects.push_back(
+        {.key = {.sample = mix_bits(i)}, .pages = 1 + static_cast<std::uint32_t>(draw.below(6))});
   AssignedObjects objects(message);
   std::vector<bool> is_begun(message.objects.size());
   for (int i = 0; i < 2'000; ++i) {

@@ -210,6 +210,20 @@ TEST_F(ListeningPort, RefusesBodiesThatAreNoMessages) {
   expect_still_serves();
 }
 
+TEST_F(ListeningPort, TakesPartsFromNobodyButAController) {
+  const PartMessage part{
+      .type = FrameType::kPlan, .part = 0, .parts = 2, .digest = {}, .content = {std::byte{1}}};
+  const Bytes frame = frame_bytes(FrameType::kPart, 1, 0, body_of(part));
+  expect_refused(dial_as(Role::kConsumer), frame, "role");
+  expect_refused(dial_as(Role::kProducer), frame, "role");
+  const Descriptor stranger = dial();  // before it has proved anything
+  const std::uint64_t before = served.links->refusals().total();
+  send_all(stranger, frame);
+  EXPECT_TRUE(poller.until([&] { return served.links->refusals().total() == before + 1; }));
+  EXPECT_TRUE(poller.until([&] { return is_closed(stranger); }));
+  expect_still_serves();
+}
+
 TEST_F(ListeningPort, SurvivesChangedBytesOfGoodStreams) {
   RandomStream random(5, "frames");
   Bytes good = hello;

@@ -97,9 +97,8 @@ TEST(Message, RefusesEveryTruncationAndEveryExcess) {
 }
 
 TEST(Message, TakesNoCountThatItsBodyCannotHold) {
-  for (const FrameType type :
-       {FrameType::kAssign, FrameType::kPlan, FrameType::kLease, FrameType::kJoin,
-        FrameType::kPart}) {
+  for (const FrameType type : {FrameType::kAssign, FrameType::kPlan, FrameType::kLease,
+                               FrameType::kJoin, FrameType::kPart}) {
     std::vector<std::byte> body(1024);
     std::fill_n(body.begin(), 24, std::byte{0xff});  // the count is among these
     EXPECT_FALSE(parse_message(type, body)) << name_of(type);
