@@ -103,7 +103,7 @@ class Job {
     }
   }
 
-  /// Goes on until so many steps are committed.
+  /// Goes on until the steps before `step` are committed.
   void run_to(std::uint64_t step) {
     while (controller_->low() < step) {
       while (controller_->planned_end() < controller_->low() + size_.ahead) {

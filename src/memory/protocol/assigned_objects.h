@@ -11,13 +11,13 @@
 
 namespace tributary::memory {
 
-/// What an owner makes for one step, in the order of its ASSIGN, and what of it is not begun.
+/// The objects that an owner makes for one step, in the order of its ASSIGN. Knows which are begun.
 class AssignedObjects {
  public:
   AssignedObjects() = default;
   explicit AssignedObjects(AssignMessage message);
 
-  /// Of the ASSIGN; 0: none has come.
+  /// The version of the ASSIGN; 0: none has come.
   [[nodiscard]] std::uint64_t version() const { return message_.version; }
   /// Pages of all objects.
   [[nodiscard]] std::uint64_t pages() const { return pages_; }

@@ -73,7 +73,7 @@ class ReaderCore {
   std::map<std::uint64_t, std::vector<PlannedMicrobatch>> plans_;  // own microbatches by step
   std::map<Key, Wanted> wanted_;
   std::map<std::uint64_t, Key> gets_;
-  // Each published object that is neither here nor on its way is in one of these.
+  // A published object is in one of these unless it is here or on its way.
   std::map<Place, Key> ready_;                   // to be read, in this order
   std::map<Place, Key> unbound_;                 // not in the table as it is known here
   std::map<Place, Key> stale_;                   // a later handle is asked for

@@ -28,13 +28,13 @@ Refusal contradiction(const PartMessage& part) {
 
 }  // namespace
 
-std::vector<FrameContent> frames_of(const Message& message, std::size_t most_bytes) {
+std::vector<FrameContent> frames_of(const Message& message, std::size_t max_bytes) {
   const FrameType type = type_of(message);
   std::vector<std::byte> body = body_of(message);
-  if (body.size() <= most_bytes || !may_have_parts(type))
+  if (body.size() <= max_bytes || !may_have_parts(type))
     return {{.type = type, .body = std::move(body)}};
-  TRIB_CHECK(most_bytes > kPartHead, .what = "memory: a frame has no room for a part");
-  const std::size_t room = most_bytes - kPartHead;
+  TRIB_CHECK(max_bytes > kPartHead, .what = "memory: a frame has no room for a part");
+  const std::size_t room = max_bytes - kPartHead;
   const std::size_t parts = (body.size() + room - 1) / room;
   TRIB_CHECK(parts <= kMostParts, .what = "memory: a message is larger than its frames",
              .found = str(name_of(type), " with ", body.size(), " B"));

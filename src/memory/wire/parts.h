@@ -25,10 +25,10 @@ struct FrameContent {
 
 /// A message as it travels: in one frame, or in parts that fill frames.
 ///
-/// units:  `most_bytes` of the body of a frame, above kPartHead
+/// units:  `max_bytes` of the body of a frame, above kPartHead
 /// errors: Fault::kBug when it takes more than kMostParts
 [[nodiscard]] std::vector<FrameContent> frames_of(const Message& message,
-                                                  std::size_t most_bytes = kMaxBodyBytes);
+                                                  std::size_t max_bytes = kMaxBodyBytes);
 inline constexpr std::size_t kPartHead = 52;  // bytes of a PART beside its content
 /// The largest body that travels.
 inline constexpr std::size_t kMaxMessageBytes = kMostParts * (kMaxBodyBytes - kPartHead);

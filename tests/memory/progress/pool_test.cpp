@@ -7,7 +7,7 @@
 #include "memory/progress/pool_directory.h"
 #include "memory/transport/socket/handshake.h"
 #include "memory/transport/socket/tcp_socket.h"
-#include "memory/wire/parts.h"
+#include "memory/wire/messages.h"
 #include "tests/memory/built_engines.h"
 #include "tests/memory/progress/small_pool.h"
 
@@ -335,49 +335,6 @@ TEST(Pool, RefusesAStrangerAndCountsIt) {
   send_frame(FrameType::kConfirm, Confirm{.mac = {1}});
   EXPECT_TRUE(until([&] { return pool.controller->counts().refusals["key"] == 1; }));
   EXPECT_EQ(pool.controller->counts().joined, 0);
-}
-
-TEST(Pool, RefusesStepsThatNoMessageHolds) {
-  const Pool pool;
-  StepPlanned step;
-  step.objects.resize(kMaxMessageBytes / sizeof(AssignedObject) + 1);
-  EXPECT_THROW(pool.controller->plan(step), Error);
-}
-
-TEST(Pool, CarriesAStepWhoseMessagesFillSeveralFrames) {
-  Pool pool;
-  constexpr std::uint64_t kObjects = 5'000;
-  PoolProducerOptions options = producer_options(pool.directory.path());
-  options.capacity_bytes = (kObjects / 2 + 2 * kLargest) * kPoolPage;
-  PoolProducer one(options), other(options);
-  const auto bytes_of_sample = [](const Key& key) {
-    return std::vector<std::byte>(1 + key.sample % 7, std::byte(key.sample % 251));
-  };
-  const auto encode = [&](PoolProducer& producer) {
-    while (producer.end() == PoolProducer::End::kNone)
-      if (const auto task = producer.next(milliseconds(20)))
-        producer.finish(*task, bytes_of_sample(task->key), {});
-  };
-  const std::jthread first([&] { encode(one); });
-  const std::jthread second([&] { encode(other); });
-  ASSERT_TRUE(pool.know_producers(2));
-
-  StepPlanned step{.plan = {.step = 0, .microbatches = {{}}}};
-  std::vector<Key>& keys = step.plan.microbatches.front().keys;
-  for (std::uint64_t sample = 0; sample < kObjects; ++sample) {
-    keys.push_back({.sample = sample});
-    step.objects.push_back({.key = keys.back(), .pages = 1});
-  }
-  pool.controller->plan(step);
-  std::uint64_t right = 0;
-  for (const Key& key : keys)
-    if (const auto object = pool.readers[0]->take(key, kLong))
-      right += std::ranges::equal(object->bytes.span(), bytes_of_sample(key)) ? 1 : 0;
-  EXPECT_EQ(right, kObjects);
-  EXPECT_EQ(one.counts().objects + other.counts().objects, kObjects);
-  pool.readers[0]->finish_step(0);
-  EXPECT_TRUE(until([&] { return pool.controller->low() == 1; }));
-  pool.controller->finish();
 }
 
 TEST(Pool, LetsProducersReadWhatAReaderLends) {

@@ -35,7 +35,7 @@ TEST(Parts, AreThoseOfMessagesThatAFrameDoesNotHold) {
   const std::size_t fits = (kMaxBodyBytes - 24) / sizeof(AssignedObject);
   EXPECT_EQ(frames_of(assign_of(0, fits)).front().type, FrameType::kAssign);
   EXPECT_EQ(frames_of(assign_of(0, fits + 1)).size(), 2);
-  EXPECT_EQ(frames_of(CommitMessage{.step = 1}, /*most_bytes=*/4).size(),
+  EXPECT_EQ(frames_of(CommitMessage{.step = 1}, /*max_bytes=*/4).size(),
             1);  // no step is so large
 }
 
