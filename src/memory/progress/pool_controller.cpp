@@ -9,10 +9,12 @@
 #include "core/log.h"
 #include "memory/progress/control_links.h"
 #include "memory/progress/pool_directory.h"
+#include "memory/progress/process_probes.h"
 #include "memory/progress/progress_thread.h"
 #include "memory/protocol/controller_core.h"
 #include "memory/transport/socket/tcp_socket.h"
 #include "memory/transport/socket/unix_socket.h"
+#include "memory/transport/tcp.h"
 
 namespace tributary::memory {
 namespace {
@@ -154,6 +156,7 @@ class PoolController::Impl {
                Nanoseconds{(now - last_turn_).count * static_cast<std::int64_t>(producers_.size())};
     last_turn_ = now;
     const bool had_work = links_.poll(now, [this](const Event& event) { take(event); });
+    probes_.poll(now, [this](const MemberLost& lost) { take(lost); });
     if (now >= next_tick_ && !finished_) {
       next_tick_ = now + ProgressThread::kTick;
       give(Tick{});
@@ -163,6 +166,7 @@ class PoolController::Impl {
 
   void take(const Event& event) {
     if (finished_) return;
+    if (const auto* broken = std::get_if<LinkBroken>(&event)) return probe(*broken);
     const auto* message = std::get_if<MessageReceived>(&event);
     if (message != nullptr && !may_join(*message)) return;
     const auto* fail = message == nullptr ? nullptr : std::get_if<FailMessage>(&message->message);
@@ -174,8 +178,18 @@ class PoolController::Impl {
     if (!says_bye || is_rank) return give(event);
     // It may leave before it has said anything under its epoch.
     leaving_ = message->from.process;
-    give(MemberLost{message->from.process});
+    give(MemberLost{message->from.process, message->from.incarnation});
     leaving_.reset();
+  }
+
+  /// The link of a process that has ended may look as one that the network broke.
+  void probe(const LinkBroken& link) {
+    const MemberRecord* member = core_.membership().find(link.process);
+    if (member == nullptr || !member->is_in()) return;
+    for (const SegmentRow& row : member->rows)
+      for (const Engine engine : {Engine::kTcp, Engine::kUcx})
+        if (const std::string endpoint = endpoint_in(row, engine); !endpoint.empty())
+          return probes_.start(link, endpoint, steady_now());
   }
 
   /// Whether it is no JOIN, or one with memory that objects of this job fit into.
@@ -266,6 +280,7 @@ class PoolController::Impl {
                       .blocked_seconds = gone_.blocked_seconds,
                       .refused = core_.refused(),
                       .refusals = links_.links().refusals().by_code(),
+                      .reopened = links_.reopened(),
                       .stopped = stopped_};
     for (const auto& [process, epoch] : producers_) {
       add_times(process, counts);
@@ -285,6 +300,7 @@ class PoolController::Impl {
   PoolJob job_;
   ControlLinks links_;
   ControllerCore core_;
+  ProcessProbes probes_;
   std::atomic<std::uint64_t> low_;
   std::map<std::uint16_t, std::uint32_t> producers_;  // epochs of the live ones
   std::uint32_t counted_epoch_ = 0;

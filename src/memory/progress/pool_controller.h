@@ -40,7 +40,8 @@ struct PoolCounts {
   std::uint64_t pages_total = 0;   // of all producers
   std::uint64_t refused = 0;       // messages of members that break a rule, or are fenced
   std::map<std::string, std::uint64_t> refusals = {};  // of connections, by code
-  std::string stopped = {};  // why the pool makes nothing any more; empty: it goes on
+  std::uint64_t reopened = 0;  // links that the network broke, and members opened again
+  std::string stopped = {};    // why the pool makes nothing any more; empty: it goes on
 };
 
 /// The controller of a pool at work, on a thread of its own, which the destructor ends within a

@@ -20,7 +20,7 @@ std::vector<Action> ControllerCore::step(const Event& event, TimePoint now) {
   actions_.clear();
   if (stopped_) return {};
   if (const auto* message = std::get_if<MessageReceived>(&event)) take(*message, now);
-  if (const auto* lost = std::get_if<MemberLost>(&event)) lose(lost->process, "link broken", now);
+  if (const auto* lost = std::get_if<MemberLost>(&event)) take(*lost, now);
   if (const auto* planned = std::get_if<StepPlanned>(&event)) take(*planned);
   if (const auto* logged = std::get_if<PlanLogged>(&event)) take(*logged, now);
   if (const auto* joined = std::get_if<MemberJoined>(&event)) take(*joined, now);
@@ -237,6 +237,12 @@ void ControllerCore::take(const MemberJoined& event, TimePoint now) {
   tell_members(joined.value(), now);
   if (low_ > 0) outbox_.post(process, CommitMessage{.step = low_ - 1}, now, actions_);
   assign_open_steps(now);
+}
+
+void ControllerCore::take(const MemberLost& event, TimePoint now) {
+  const MemberRecord* member = membership_.find(event.process);
+  const bool is_in = member != nullptr && member->identity.incarnation == event.incarnation;
+  if (is_in) lose(event.process, "its process has closed the link", now);
 }
 
 void ControllerCore::take_bye(const PeerIdentity& from, TimePoint now) {

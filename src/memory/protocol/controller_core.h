@@ -55,6 +55,8 @@ class ControllerCore {
   void take(const StepPlanned& event);
   void take(const PlanLogged& event, TimePoint now);
   void take(const MemberJoined& event, TimePoint now);
+  /// Another process may ask for the number of a member that is well.
+  void take(const MemberLost& event, TimePoint now);
   /// A producer is lost as any other; a consumer reads nothing more, and no step waits for it.
   void take_bye(const PeerIdentity& from, TimePoint now);
   void tick(TimePoint now);

@@ -24,10 +24,18 @@ struct MessageReceived {
 };
 /// Time passed: deadlines, heartbeats, resending.
 struct Tick {};
-/// The link to a member broke.
+/// The process at the other end of a link has ended, or broke a rule.
 struct MemberLost {
   std::uint16_t process = 0;
+  std::uint32_t incarnation = 0;
 };
+/// The network broke a link: its member opens it again, or is silent for too long.
+struct LinkBroken {
+  std::uint16_t process = 0;
+  std::uint32_t incarnation = 0;
+};
+/// To a member: its link to the controller is a new one; what was on its way is lost.
+struct LinkRenewed {};
 /// To an owner: the encoder has written the object of an Encode, or could not.
 struct Encoded {
   SlotId slot{};
@@ -80,9 +88,9 @@ struct MemberJoined {
   std::vector<SegmentRow> rows = {};
 };
 
-using Event =
-    std::variant<MessageReceived, Tick, MemberLost, Encoded, EncodeFailed, GrantEnded, GetDone,
-                 StepFinished, ObjectAsked, StepPlanned, PlanLogged, MemberJoined>;
+using Event = std::variant<MessageReceived, Tick, MemberLost, LinkBroken, LinkRenewed, Encoded,
+                           EncodeFailed, GrantEnded, GetDone, StepFinished, ObjectAsked,
+                           StepPlanned, PlanLogged, MemberJoined>;
 
 struct Send {
   std::uint16_t to = 0;

@@ -14,6 +14,7 @@ struct SimulatedRun {
   std::uint64_t events = 0;
   std::uint64_t restarts = 0;      // of the whole job, from its checkpoint
   std::uint64_t replacements = 0;  // of producers
+  std::uint64_t renewed = 0;       // links to the controller that broke
   std::uint64_t gets = 0, failed_gets = 0;
   std::uint64_t unmade = 0;    // objects that arrived as ones that cannot be made
   std::uint64_t given_up = 0;  // steps that did not wait for all objects

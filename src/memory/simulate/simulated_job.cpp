@@ -1,6 +1,7 @@
 #include "memory/simulate/simulated_job.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/error.h"
 #include "core/sha256.h"
@@ -176,7 +177,10 @@ void SimulatedJob::kill(Process& process) {
     if (!peer.is_alive) continue;
     const Nanoseconds detected{draw_.between(5'000'000, 20'000'000)};
     if (peer.controller)
-      run_later(peer, detected, [this, &peer, number] { give(peer, MemberLost{number}); });
+      run_later(peer, detected,
+                [this, &peer, lost = MemberLost{number, process.identity.incarnation}] {
+                  give(peer, lost);
+                });
     for (const auto& [request, handle] : peer.gets)
       if (handle.fields.process == number)
         run_later(peer, detected,
@@ -224,14 +228,25 @@ void SimulatedJob::join(Process& producer) {
 
 void SimulatedJob::schedule_faults() {
   const SimulatedFaults& faults = workload_.faults;
-  const int counts[] = {faults.producer_kills, faults.producer_stops, faults.partitions,
-                        faults.consumer_kills, faults.controller_kills};
-  for (int kind = 0; kind < 5; ++kind)
+  const int counts[] = {faults.producer_kills, faults.producer_stops,   faults.partitions,
+                        faults.consumer_kills, faults.controller_kills, faults.broken_links};
+  for (int kind = 0; kind < static_cast<int>(std::size(counts)); ++kind)
     for (int i = 0; i < counts[kind]; ++i)
       clock_.at({draw_.between(0, kFaultsEnd.count)}, [this, kind] { run_fault(kind); });
 }
 
+void SimulatedJob::break_link(Process& member, Nanoseconds duration) {
+  const std::uint16_t number = member.identity.process;
+  network_.break_link(number, kController, clock_.now() + duration);
+  if (!member.is_alive) return;
+  run_later(member, duration + Nanoseconds{1}, [this, &member] {
+    ++run_.renewed;
+    give(member, LinkRenewed{});
+  });
+}
+
 void SimulatedJob::run_fault(int kind) {
+  const SimulatedFaults& faults = workload_.faults;
   const auto any_of = [this](Role role) -> Process& {
     const std::uint64_t first = role == Role::kProducer ? 1 : 1 + workload_.producers;
     const std::uint64_t count = role == Role::kProducer ? workload_.producers : workload_.consumers;
@@ -260,6 +275,9 @@ void SimulatedJob::run_fault(int kind) {
   }
   if (kind == 3) kill(any_of(Role::kConsumer));
   if (kind == 4) kill(processes_.at(kController));
+  if (kind == 5)
+    break_link(any_of(draw_.below(2) == 0 ? Role::kProducer : Role::kConsumer),
+               {draw_.between(20'000'000, faults.longest_break.count)});
 }
 
 }  // namespace tributary::memory

@@ -33,6 +33,8 @@ class SimulatedJob {
   void join(Process& producer);
   void schedule_faults();
   void run_fault(int kind);
+  /// The member opens its link again after a while, which may be too late.
+  void break_link(Process& member, Nanoseconds duration);
   [[nodiscard]] PageTable first_table() const;
   [[nodiscard]] std::vector<SegmentRow> rows_of(const Process& producer, std::uint32_t epoch) const;
   [[nodiscard]] bool is_done() const;

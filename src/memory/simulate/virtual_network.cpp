@@ -15,6 +15,13 @@ bool VirtualClock::run_next() {
   return true;
 }
 
+void VirtualNetwork::break_link(std::uint16_t one, std::uint16_t other, TimePoint until) {
+  for (const auto& way : {std::pair(one, other), std::pair(other, one)}) {
+    cuts_[way] = until;
+    breaks_[way] = clock_.now();
+  }
+}
+
 void VirtualNetwork::carry(std::uint16_t from, std::uint16_t to, std::vector<std::byte> bytes,
                            Arrive arrive) {
   const auto cut = cuts_.find({from, to});
@@ -26,7 +33,11 @@ void VirtualNetwork::carry(std::uint16_t from, std::uint16_t to, std::vector<std
     if (draw_.uniform() < faults_.corrupt && !carried.empty())
       carried[draw_.below(carried.size())] ^= std::byte{1} << draw_.below(8);
     const Nanoseconds delay{draw_.between(50'000, faults_.max_delay.count)};
-    clock_.after(delay, [arrive, carried = std::move(carried)] { arrive(carried); });
+    clock_.after(delay,
+                 [this, from, to, sent = clock_.now(), arrive, carried = std::move(carried)] {
+                   const auto broken = breaks_.find({from, to});
+                   if (broken == breaks_.end() || broken->second < sent) arrive(carried);
+                 });
   }
 }
 

@@ -47,12 +47,14 @@ class VirtualNetwork {
   void carry(std::uint16_t from, std::uint16_t to, std::vector<std::byte> bytes, Arrive arrive);
   /// Nothing goes from one process to the other until then.
   void cut(std::uint16_t from, std::uint16_t to, TimePoint until) { cuts_[{from, to}] = until; }
+  /// The connection of two processes breaks: what is on its way is lost too, in both directions.
+  void break_link(std::uint16_t one, std::uint16_t other, TimePoint until);
 
  private:
   VirtualClock& clock_;
   SimulatedFaults faults_;
   RandomStream draw_;
-  std::map<std::pair<std::uint16_t, std::uint16_t>, TimePoint> cuts_;
+  std::map<std::pair<std::uint16_t, std::uint16_t>, TimePoint> cuts_, breaks_;
 };
 
 }  // namespace tributary::memory

@@ -50,6 +50,7 @@ SimulatedWorkload draw_workload(std::uint64_t seed) {
   faults.partitions = static_cast<int>(draw.below(3));
   faults.consumer_kills = draw.below(4) == 0 ? 1 : 0;
   faults.controller_kills = draw.below(4) == 0 ? 1 : 0;
+  faults.broken_links = static_cast<int>(draw.below(4));
   return workload;
 }
 

@@ -14,6 +14,8 @@ struct SimulatedFaults {
   double drop = 0, duplicate = 0, corrupt = 0, encode_failure = 0;
   Nanoseconds max_delay{5'000'000};  // of a message; long ones reorder
   int producer_kills = 0, producer_stops = 0, partitions = 0;
+  int broken_links = 0;  // of members to the controller, which are opened again
+  Nanoseconds longest_break{1'000'000'000};
   int consumer_kills = 0, controller_kills = 0;
 };
 

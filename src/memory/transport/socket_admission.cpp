@@ -21,13 +21,6 @@ namespace {
 constexpr std::ptrdiff_t kConnectionsOfOnePeer = 2;
 constexpr int kAcceptedAtOnce = 64;
 
-bool is_unix(int socket) {
-  sockaddr_storage address = {};
-  socklen_t size = sizeof address;
-  return getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
-         address.ss_family == AF_UNIX;
-}
-
 /// Checks who runs the process at the other end of a unix socket, as the kernel knows it.
 std::optional<Refusal> check_user(int socket) {
   const Result<uid_t> user = user_at_other_end(socket);
@@ -51,7 +44,7 @@ std::optional<Refusal> SocketLinks::check_stranger(int socket) const {
   if (connections_.size() >= most)
     return Refusal{"connections",
                    str("memory: too many connections: ", connections_.size(), ", limit ", most)};
-  return is_unix(socket) ? check_user(socket) : std::nullopt;
+  return is_unix_socket(socket) ? check_user(socket) : std::nullopt;
 }
 
 /// Takes one waiting connection and drops it: a process without free descriptors would otherwise be
@@ -79,7 +72,7 @@ void SocketLinks::accept_all(int listening) {
 }
 
 void SocketLinks::greet(Connection& at) {
-  if (is_unix(at.socket.descriptor())) {
+  if (is_unix_socket(at.socket.descriptor())) {
     if (const auto fault = check_user(at.socket.descriptor())) return refuse(at, *fault);
     at.socket.accept_descriptors();
   }
@@ -132,7 +125,7 @@ std::optional<Refusal> SocketLinks::take_confirm(Connection& at, const Confirm& 
   if (auto fault = check_newcomer(client)) return fault;
   incarnations_[client.rank] = client.incarnation;
   open(at, client);
-  events_.emplace_back(LinkOpened{at.link, at.peer});
+  events_.emplace_back(LinkOpened{at.link, at.peer, client.resumes != 0});
   return std::nullopt;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "memory/transport/socket/unix_socket.h"
 #include "memory/transport/socket_connection.h"
 #include "memory/wire/messages.h"
 
@@ -100,11 +101,13 @@ SocketLinks::Connection& SocketLinks::add(Descriptor socket, std::string where) 
 }
 
 PeerLink SocketLinks::connect(Descriptor socket, const SegmentRow& row, std::string where,
-                              TimePoint deadline) {
+                              TimePoint deadline, bool resumes) {
   Connection& at = add(std::move(socket), std::move(where));
   at.stage = Stage::kConnecting;
   at.deadline = deadline;
-  at.client.emplace(end_.self, key_, draw_nonce());
+  Membership self = end_.self;
+  self.resumes = resumes;
+  at.client.emplace(self, key_, draw_nonce());
   at.expected_process = row.process;
   at.expected_incarnation = row.incarnation;
   watch(at);
@@ -146,7 +149,7 @@ void SocketLinks::flush(Connection& at) {
     at.served.end_grants(ended);
     return watch(at);
   }
-  if (!works) return end(at, Status::kPeerLost, at.socket.error());
+  if (!works) return lose(at, Status::kPeerLost, at.socket.error());
   if (at.stage == Stage::kClosing && !at.socket.has_unsent())
     return at.refused ? end(at, Status::kBackend, at.refused->reason)
                       : end(at, Status::kOk, "memory: closed on this side");
@@ -158,7 +161,7 @@ void SocketLinks::serve(Connection& at, std::uint32_t ready) {
     int failure = 0;
     socklen_t size = sizeof failure;
     getsockopt(at.socket.descriptor(), SOL_SOCKET, SO_ERROR, &failure, &size);
-    if (failure != 0) return end(at, Status::kPeerLost, std::strerror(failure));
+    if (failure != 0) return lose(at, Status::kPeerLost, std::strerror(failure));
     if ((ready & EPOLLOUT) == 0) return;
     greet(at);
   }
@@ -182,9 +185,11 @@ void SocketLinks::read(Connection& at) {
         if (const auto fault = at.gets.take_payload_end(at.socket)) return refuse(at, *fault);
         break;
       case FrameSocket::Event::kClosed:
-        return end(at, Status::kPeerLost, at.socket.error());
+        return at.socket.is_at_end() ? end(at, Status::kPeerLost, at.socket.error())
+                                     : lose(at, Status::kPeerLost, at.socket.error());
       case FrameSocket::Event::kMalformed:
-        return refuse(at, at.socket.refusal());
+        refusals_.add(at.socket.refusal(), at.where, now_);
+        return lose(at, Status::kBackend, at.socket.refusal().reason);
     }
   }
   if (at.stage != Stage::kEnded) flush(at);
@@ -258,7 +263,7 @@ void SocketLinks::scan_deadlines() {
     if (at.stage == Stage::kHandshake && !at.client)
       refuse(at, {"handshake", "memory: peer does not finish the handshake in time"});
     else
-      end(at, Status::kTimeout, "memory: no answer in time");
+      lose(at, Status::kTimeout, "memory: no answer in time");
   }
 }
 
@@ -330,7 +335,19 @@ void SocketLinks::refuse(Connection& at, const Refusal& refusal) {
   end(at, Status::kBackend, refusal.reason);
 }
 
-void SocketLinks::end(Connection& at, Status status, const std::string& reason) {
+void SocketLinks::give_up(PeerLink link, const std::string& reason) {
+  if (Connection* at = find(link)) lose(*at, Status::kTimeout, reason);
+}
+
+void SocketLinks::lose(Connection& at, Status status, const std::string& reason) {
+  // A reset, so that the other end does not take this process for ended.
+  const linger reset = {.l_onoff = 1, .l_linger = 0};
+  setsockopt(at.socket.descriptor(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  // No network lies between two processes of a host: there the other one has ended.
+  end(at, status, reason, /*is_broken=*/!is_unix_socket(at.socket.descriptor()));
+}
+
+void SocketLinks::end(Connection& at, Status status, const std::string& reason, bool is_broken) {
   if (at.stage == Stage::kEnded) return;
   const bool is_known =
       at.client.has_value() || at.stage == Stage::kOpen || at.stage == Stage::kClosing;
@@ -339,7 +356,7 @@ void SocketLinks::end(Connection& at, Status status, const std::string& reason) 
   at.gets.end_all(status == Status::kOk ? Status::kBackend : status);
   at.served.end_all(at.socket);
   report_transfers();
-  if (is_known) events_.emplace_back(LinkClosed{at.link, status, reason});
+  if (is_known) events_.emplace_back(LinkClosed{at.link, status, reason, is_broken});
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, at.socket.descriptor(), nullptr);
   at.socket.close();
 }

@@ -46,8 +46,10 @@ class SocketLinks {
 
   /// Accepts peers from a listening socket, which does not block.
   void listen(Descriptor listening);
-  /// Takes a socket on its way to the owner of `row`; `where` names the address.
-  PeerLink connect(Descriptor socket, const SegmentRow& row, std::string where, TimePoint deadline);
+  /// Takes a socket on its way to the owner of `row`; `where` names the address. `resumes`: an
+  /// earlier link to it broke.
+  PeerLink connect(Descriptor socket, const SegmentRow& row, std::string where, TimePoint deadline,
+                   bool resumes = false);
   /// The epoch of this process, as it travels in every frame.
   void set_epoch(std::uint32_t epoch) { end_.epoch = epoch; }
 
@@ -58,6 +60,8 @@ class SocketLinks {
   std::size_t poll(std::span<Completion> out, TimePoint now);
   [[nodiscard]] int wake_fd() const { return epoll_.get(); }
   void close(PeerLink link, CloseMode mode);
+  /// Takes the link for broken by the network.
+  void give_up(PeerLink link, const std::string& reason);
 
   /// Sends a message with a descriptor beside it, over a unix socket.
   Status send_descriptor(PeerLink link, FrameType type, std::span<const std::byte> body,
@@ -96,7 +100,9 @@ class SocketLinks {
 
   void refuse(Connection& at, const Refusal& refusal);
   void close_when_sent(Connection& at);
-  void end(Connection& at, Status status, const std::string& reason);
+  /// The network broke the connection, or damaged what came over it.
+  void lose(Connection& at, Status status, const std::string& reason);
+  void end(Connection& at, Status status, const std::string& reason, bool is_broken = false);
   void scan_deadlines();
   void report_transfers();
 

@@ -25,10 +25,9 @@ Result<PeerLink> Tcp::connect(const SegmentRow& row, TimePoint deadline) {
 
 Result<PeerLink> connect_over_tcp(SocketLinks& links, const SegmentRow& row, Engine engine,
                                   TimePoint deadline) {
-  const TransportKey* key = row.find_key(engine);
-  if (key == nullptr)
+  const std::string text = endpoint_in(row, engine);
+  if (text.empty())
     return Refusal{"key", str("memory: row of process ", row.process, " has no endpoint")};
-  const std::string text(reinterpret_cast<const char*>(key->bytes.data()), key->bytes.size());
   const Result<Endpoint> endpoint = parse_endpoint(text);
   if (!endpoint) return endpoint.refusal();
   Result<Descriptor> socket = start_connecting(endpoint.value());
@@ -40,6 +39,12 @@ TransportKey endpoint_key(Engine engine, const Endpoint& endpoint) {
   const std::string text = text_of(endpoint);
   const auto bytes = std::as_bytes(std::span(text));
   return {.engine = engine, .bytes = {bytes.begin(), bytes.end()}};
+}
+
+std::string endpoint_in(const SegmentRow& row, Engine engine) {
+  const TransportKey* key = row.find_key(engine);
+  if (key == nullptr) return {};
+  return {reinterpret_cast<const char*>(key->bytes.data()), key->bytes.size()};
 }
 
 }  // namespace tributary::memory

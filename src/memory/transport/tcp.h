@@ -50,5 +50,7 @@ class Tcp final : public Transport {
                                                 Engine engine, TimePoint deadline);
 /// The key of a row whose segment is served at `endpoint` by one of these engines.
 [[nodiscard]] TransportKey endpoint_key(Engine engine, const Endpoint& endpoint);
+/// The text of the endpoint in a row; empty when it has no such key.
+[[nodiscard]] std::string endpoint_in(const SegmentRow& row, Engine engine);
 
 }  // namespace tributary::memory

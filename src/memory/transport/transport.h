@@ -61,12 +61,14 @@ struct FrameReceived {
 struct LinkOpened {
   PeerLink link{};
   PeerIdentity peer = {};
+  bool resumes = false;  // as the peer says: it was let in before, and that link broke
 };
 /// A link is gone; its transfers have ended with a TransferDone of their own before.
 struct LinkClosed {
   PeerLink link{};
   Status status{};  // kOk after BYE
   std::string reason = {};
+  bool is_broken = false;  // the network failed or damaged it, so that the peer may be well
 };
 using Completion = std::variant<TransferDone, FrameReceived, LinkOpened, LinkClosed>;
 

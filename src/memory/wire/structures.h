@@ -135,13 +135,14 @@ struct Heartbeat {
 };
 static_assert(WireType<Heartbeat> && sizeof(Heartbeat) == 32);
 
-/// Opens a connection; `role` holds Role.
+/// Opens a connection; `role` holds Role, `resumes` 1 where an earlier connection broke.
 struct Hello {
   std::uint32_t magic = 0;
   std::uint16_t version = 0, role = 0;
   std::uint8_t job[16] = {};
   std::uint32_t rank = 0, world = 0;
-  std::uint16_t process = 0, zero = 0;
+  std::uint16_t process = 0;
+  std::uint8_t resumes = 0, zero = 0;
   std::uint32_t incarnation = 0;
   std::uint8_t nonce[32] = {};
 

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memory/progress/pool_directory.h"
 #include "tests/memory/progress/small_pool.h"
 
 namespace tributary::memory {
@@ -74,8 +75,19 @@ class PoolProcesses : public testing::Test {
     reader->finish_step(step);
   }
 
-  JobDirectory directory;
-  EncoderProcess first{directory.path()}, second{directory.path()};
+  /// Lets `far` in, over the network alone.
+  void invite_the_far_one() {
+    std::filesystem::create_directory(elsewhere.path());
+    std::filesystem::permissions(elsewhere.path(), std::filesystem::perms::owner_all);
+    std::filesystem::copy(directory.path() + "/key", elsewhere.path() + "/key");
+    PoolJob job = find_pool(directory.path()).value().job;
+    job.unix_socket.clear();
+    publish_controller(elsewhere.path(), job);
+    ASSERT_TRUE(until([&] { return reader->counts().producers == 3; }));
+  }
+
+  JobDirectory directory, elsewhere;
+  EncoderProcess first{directory.path()}, second{directory.path()}, far{elsewhere.path()};
   std::unique_ptr<PoolController> controller;
   std::unique_ptr<PoolReader> reader;
   std::uint64_t planned = 0;
@@ -93,6 +105,17 @@ TEST_F(PoolProcesses, GoOnWithoutAProducerThatWasKilled) {
   const int status = second.wait();
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 40 + static_cast<int>(PoolProducer::End::kFinished));
+}
+
+TEST_F(PoolProcesses, MissAKilledProducerAtOnceThoughItsLinkWasReset) {
+  start(milliseconds(60'000));
+  invite_the_far_one();  // nobody reads from it, and finds it out by that
+  far.signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // acknowledgements wait there
+  far.kill_now();  // a system resets connections with bytes that nobody has read
+  EXPECT_TRUE(until([&] { return controller->counts().fenced == 1; }));
+  EXPECT_EQ(controller->counts().producers, 2);
+  run_step(0);
 }
 
 TEST_F(PoolProcesses, FenceAProducerThatStandsStill) {

@@ -133,7 +133,7 @@ TEST_F(ControllerCoreTest, FencesASilentProducerAndGivesItsWorkToAnother) {
 }
 
 TEST_F(ControllerCoreTest, LetsANewIncarnationInWhenTheOldOneIsGone) {
-  give(MemberLost{kProducer});
+  give(MemberLost{kProducer, 1});
   PeerIdentity newcomer = peer(kProducer, 0);
   newcomer.incarnation = 2;
   SegmentRow row = row_of(kProducer);
@@ -173,8 +173,15 @@ TEST_F(ControllerCoreTest, EndsTheJobWithItsRootCause) {
   EXPECT_TRUE(give(Tick{}).empty());
 }
 
+TEST_F(ControllerCoreTest, LosesNoMemberWithTheLinkOfAnotherIncarnation) {
+  EXPECT_TRUE(give(MemberLost{kProducer, 2}).empty());
+  EXPECT_TRUE(controller.membership().find(kProducer)->is_in());
+  give(MemberLost{kProducer, 1});
+  EXPECT_FALSE(controller.membership().find(kProducer)->is_in());
+}
+
 TEST_F(ControllerCoreTest, EndsTheJobWithALostConsumer) {
-  give(MemberLost{kConsumer});
+  give(MemberLost{kConsumer, 1});
   now = at_ms(210);
   const auto stop = all_of<StopProcess>(give(Tick{}));
   ASSERT_EQ(stop.size(), 1);
@@ -187,7 +194,7 @@ TEST_F(ControllerCoreTest, WaitsForNoConsumerThatHasLeft) {
   beat(kConsumer, 1);
   EXPECT_EQ(all_of<CommitStep>(give(from(kConsumer2, ByeMessage{}))).size(), 1);
   EXPECT_EQ(controller.low(), 1);
-  give(MemberLost{kConsumer2});
+  give(MemberLost{kConsumer2, 1});
   now = at_ms(1'000);
   EXPECT_TRUE(all_of<StopProcess>(give(Tick{})).empty());
   EXPECT_EQ(sent<PlanMessage>(plan(2)).size(), 1);
@@ -230,7 +237,7 @@ TEST_F(ControllerCoreTest, TellsReadersOfObjectsThatNobodyHasRoomFor) {
   const auto given_up = sent<RetractMessage>(give(PlanLogged{0}));
   ASSERT_EQ(given_up.size(), 1);
   EXPECT_EQ(given_up[0].first, kConsumer2);
-  EXPECT_TRUE(sent<RetractMessage>(give(MemberLost{kOther})).empty());  // once
+  EXPECT_TRUE(sent<RetractMessage>(give(MemberLost{kOther, 1})).empty());  // once
   PeerIdentity large = peer(7, 0);
   large.role = Role::kProducer;
   SegmentRow row = row_of(7);

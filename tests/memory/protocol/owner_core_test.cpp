@@ -83,6 +83,12 @@ TEST_F(OwnerCoreTest, TakesAssignmentsAndCreditsFromTheControllerAlone) {
   EXPECT_EQ(owner.low(), 0);
 }
 
+TEST_F(OwnerCoreTest, SaysAtOnceThatItIsThereOverANewLink) {
+  (void)give(Tick{});
+  EXPECT_TRUE(sent<Heartbeat>(give(Tick{})).empty());  // not yet again
+  EXPECT_EQ(sent<Heartbeat>(give(LinkRenewed{})).size(), 1);
+}
+
 TEST_F(OwnerCoreTest, SendsAPublishAgainUntilItIsAcknowledged) {
   const ObjectHandle handle = make(0, {4}).at(0);
   now = at_ms(300);

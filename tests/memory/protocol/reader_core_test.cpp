@@ -117,6 +117,12 @@ TEST_F(ReaderCoreTest, StopsWhenAnOwnerSaysOutOfBounds) {
   EXPECT_EQ(stop[0].code, ExitCode::kBug);
 }
 
+TEST_F(ReaderCoreTest, SaysAtOnceThatItIsThereOverANewLink) {
+  (void)give(Tick{});
+  EXPECT_TRUE(sent<Heartbeat>(give(Tick{})).empty());  // not yet again
+  EXPECT_EQ(sent<Heartbeat>(give(LinkRenewed{})).size(), 1);
+}
+
 TEST_F(ReaderCoreTest, ReadsNothingWhileItsTableIsAnother) {  // I4
   plan(0);
   const auto change = [&](std::uint32_t epoch, auto digest_of) {

@@ -29,6 +29,7 @@ TEST(SimulatePool, KeepsItsInvariantsUnderRandomFaults) {
       const SimulatedRun run = simulate_pool(workload);
       sum.restarts += run.restarts;
       sum.replacements += run.replacements;
+      sum.renewed += run.renewed;
       sum.failed_gets += run.failed_gets;
       sum.refused += run.refused;
       sum.parts += run.parts;
@@ -51,6 +52,7 @@ TEST(SimulatePool, KeepsItsInvariantsUnderRandomFaults) {
   }
   EXPECT_GT(sum.restarts, 100);  // otherwise the faults would say little
   EXPECT_GT(sum.replacements, 100);
+  EXPECT_GT(sum.renewed, 200);
   EXPECT_GT(sum.failed_gets, 1'000);
   EXPECT_GT(sum.refused, 10);
   EXPECT_GT(sum.parts, 10'000);
@@ -76,6 +78,20 @@ TEST(SimulatePool, LogsTheSamePlansWhateverHappens) {  // I14
     times.insert(run.time.count);
   }
   EXPECT_GT(times.size(), 25);  // the runs differ
+}
+
+TEST(SimulatePool, GoesOnOverLinksThatBreakForAMoment) {
+  std::uint64_t renewed = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SimulatedWorkload workload = draw_workload(seed);
+    // A heartbeat more than it is less than the fence.
+    workload.faults = {.broken_links = 1, .longest_break = {150'000'000}};
+    workload.patience = {};
+    const SimulatedRun run = simulate_pool(workload);
+    EXPECT_EQ(run.replacements + run.restarts, 0) << "seed " << seed;  // the same members
+    renewed += run.renewed;
+  }
+  EXPECT_GT(renewed, 40);
 }
 
 TEST(SimulatePool, RepeatsARunExactly) {

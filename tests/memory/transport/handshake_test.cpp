@@ -146,6 +146,7 @@ TEST(Handshake, NamesWhatIsWrongWithAStranger) {
     return challenge ? std::string() : challenge.refusal().code;
   };
   EXPECT_EQ(code_of([](Hello& hello) { hello.magic = 1; }), "magic");
+  EXPECT_EQ(code_of([](Hello& hello) { hello.resumes = 2; }), "magic");
   EXPECT_EQ(code_of([](Hello& hello) { hello.version = 2; }), "version");
   EXPECT_EQ(code_of([](Hello& hello) { hello.job[0] ^= 1; }), "job");
   EXPECT_EQ(code_of([](Hello& hello) { hello.world = 5; }), "world");

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tests/memory/built_engines.h"
+#include "tests/memory/full_size.h"
 #include "tests/memory/transport/object_owner.h"
 
 namespace tributary::memory {
@@ -171,11 +172,12 @@ TEST_P(Processes, EndAtTheDeadlineWhenTheOwnerIsStopped) {
 TEST_P(Processes, LeaveNoLeaseAndNoOwnerBehindWhenAReaderIsKilled) {
   // Larger than what sockets take in: a reader that stands still keeps it granted.
   constexpr std::uint64_t kLargeBytes = 24 << 20;
+  const int rounds = cases(6, 100);
   ObjectOwner owner(kLargeBytes / 65536);
   const ObjectHandle handle = owner.put(1, kLargeBytes);
   // An engine may have threads, so that nothing is forked after it.
   std::deque<Process> readers;
-  for (int round = 0; round < 6; ++round)
+  for (int round = 0; round < rounds; ++round)
     readers.emplace_back([&](int socket) {
       Reading reading(GetParam(), read_row(socket));
       reading.into.resize(kLargeBytes);
@@ -183,15 +185,15 @@ TEST_P(Processes, LeaveNoLeaseAndNoOwnerBehindWhenAReaderIsKilled) {
     });
   const Served served = serve(GetParam(), owner);
   Poller poller({served.engine.get()});
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     Process& reader = readers[static_cast<std::size_t>(round)];
     write_row(reader.socket(), served.row);
     ASSERT_TRUE(poller.until([&] { return owner.in_use() > 0; }));
-    for (int i = 0; i < round; ++i) poller.poll_once();
+    for (int i = 0; i < round % 8; ++i) poller.poll_once();
     // Stopped with requests that wait, and never to go on: others of this field lose the owner
     // here.
     if (round % 2 == 1) reader.signal(SIGSTOP);
-    for (int i = 0; i < round; ++i) poller.poll_once();
+    for (int i = 0; i < round % 8; ++i) poller.poll_once();
     reader.kill_now();
     EXPECT_TRUE(poller.until([&] { return owner.in_use() == 0; }));
   }

@@ -80,6 +80,7 @@ bool FrameSocket::flush(std::vector<std::uint64_t>& ended_grants) {
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
     if (count < 0) {
       error_ = std::strerror(errno);
+      has_failed_ = errno != EPIPE;  // which only says that the peer has closed
       return false;
     }
     count_sent(static_cast<std::size_t>(count), ended_grants);
@@ -108,6 +109,7 @@ ssize_t FrameSocket::read_some(std::span<std::byte> into) {
   } while (count < 0 && errno == EINTR);
   blocked_ = count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   if (blocked_) return 0;
+  is_at_end_ = count == 0 && !has_failed_;  // the system tells a failure once
   if (count <= 0) error_ = count == 0 ? "connection closed" : std::strerror(errno);
   return count > 0 ? count : -1;
 }

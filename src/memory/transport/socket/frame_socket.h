@@ -62,6 +62,8 @@ class FrameSocket {
   [[nodiscard]] Descriptor take_descriptor() { return std::move(came_beside_); }
 
   [[nodiscard]] const std::string& error() const { return error_; }
+  /// After kClosed: the other process has closed its end, and the network did not fail.
+  [[nodiscard]] bool is_at_end() const { return is_at_end_; }
   [[nodiscard]] const Refusal& refusal() const { return refusal_; }
 
  private:
@@ -82,6 +84,7 @@ class FrameSocket {
   bool in_payload_ = false, checks_payload_ = false;
   std::uint32_t payload_crc_ = 0;
   bool takes_descriptors_ = false, blocked_ = false;
+  bool has_failed_ = false, is_at_end_ = false;
   Descriptor came_beside_;
   std::string error_;
   Refusal refusal_;

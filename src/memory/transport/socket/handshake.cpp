@@ -19,6 +19,7 @@ Hello make_hello(const Membership& self, const Nonce& nonce) {
   hello.rank = self.rank;
   hello.world = self.world;
   hello.process = self.process;
+  hello.resumes = self.resumes ? 1 : 0;
   hello.incarnation = self.incarnation;
   std::memcpy(hello.nonce, nonce.data(), nonce.size());
   return hello;
@@ -33,7 +34,7 @@ std::string job_text(const std::uint8_t (&job)[16]) {
 
 /// Says why `other` cannot be a peer of `own`; empty when it can.
 std::optional<Refusal> find_fault(const Hello& other, const Hello& own) {
-  if (other.magic != own.magic || other.zero != 0)
+  if (other.magic != own.magic || other.resumes > 1 || other.zero != 0)
     return Refusal{"magic", "memory: peer does not speak the pool's protocol"};
   if (other.version != own.version)
     return Refusal{"version", str("memory: peer speaks another version: version = ", other.version,

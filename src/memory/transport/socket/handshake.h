@@ -17,6 +17,7 @@ struct Membership {
   Role role{};
   std::uint16_t process = 0;
   std::uint32_t incarnation = 0;
+  bool resumes = false;  // it was let in before, and that connection broke
 };
 
 // Both ends prove that they hold the job key, and neither sends it:

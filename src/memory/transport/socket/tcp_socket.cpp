@@ -161,8 +161,10 @@ Result<Descriptor> start_connecting(const Endpoint& endpoint) {
   if (connecting &&
       (::connect(connecting.get(), address->generic(), address->size) == 0 || errno == EINPROGRESS))
     return connecting;
-  return Refusal{"connect", str("memory: peer cannot be reached: ", text_of(endpoint), ": ",
-                                std::strerror(errno))};
+  const int failure = errno;
+  return Refusal{
+      failure == ECONNREFUSED ? "nobody" : "connect",
+      str("memory: peer cannot be reached: ", text_of(endpoint), ": ", std::strerror(failure))};
 }
 
 }  // namespace tributary::memory

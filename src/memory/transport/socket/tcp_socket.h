@@ -36,7 +36,7 @@ struct TcpListener {
 
 /// Starts to connect; the socket becomes writable when that has ended.
 ///
-/// errors: Refusal (`connect`)
+/// errors: Refusal (`connect`; `nobody`: nobody listens there, which may also be known later)
 [[nodiscard]] Result<Descriptor> start_connecting(const Endpoint& endpoint);
 
 /// Sets what a link needs: small messages leave at once, large buffers, and an end within 10 s when

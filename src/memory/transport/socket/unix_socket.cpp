@@ -104,6 +104,13 @@ Result<Descriptor> connect_to_path(const std::string& path) {
   return Refusal{"connect", str("memory: nobody listens at ", path, ": ", std::strerror(errno))};
 }
 
+bool is_unix_socket(int socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof address;
+  return getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+         address.ss_family == AF_UNIX;
+}
+
 Result<uid_t> user_at_other_end(int socket) {
   ucred other = {};
   socklen_t size = sizeof other;

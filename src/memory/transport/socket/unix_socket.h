@@ -29,6 +29,7 @@ namespace tributary::memory {
 /// Refused (`connect`) when nobody listens there.
 [[nodiscard]] Result<Descriptor> connect_to_path(const std::string& path);
 
+[[nodiscard]] bool is_unix_socket(int socket);
 /// The user that runs the process at the other end, as the kernel knows it.
 [[nodiscard]] Result<uid_t> user_at_other_end(int socket);
 
