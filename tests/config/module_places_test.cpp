@@ -112,6 +112,14 @@ TEST(ModuleKeys, OfEncodersBesideARunAreTheirNumber) {
                 HasSubstr("key has no effect on a module with placement flow"));
   EXPECT_THAT(refusal_of(kMinimalRun, {flow[0], "batch.balance=lpt", "batch.correct_costs=true"}),
               HasSubstr("batch.correct_costs measures passes that wait for encoders"));
+  const std::vector<std::string> arrival{flow[0], "pool.order=arrival",
+                                         "batch.packing=online_best_fit"};
+  EXPECT_THAT(refusal_of(kMinimalRun, arrival),
+              HasSubstr("trains beside the run has no order by arrival; where: command line "
+                        "pool.order; found: pool.order arrival, and vision trains"));
+  std::vector<std::string> frozen = arrival;
+  frozen.push_back("model.freeze=[vision]");
+  EXPECT_EQ(vision_of(section_of(frozen)).placement, Placement::kFlow);
 }
 
 TEST(ModuleKeys, OfAnInlineModuleMeanNothing) {

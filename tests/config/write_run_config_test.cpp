@@ -59,13 +59,21 @@ void fit_objective(RunConfig& config) {
     if (module.placement == Placement::kFlow) module = {.module = module.module};
 }
 
-/// Leaves out an order by arrival where it has no encoders beside the run, or others apart.
+/// Leaves out an order by arrival where it has no encoders beside the run, others apart, or some
+/// that train.
 void fit_order(RunConfig& config) {
   const bool any_apart =
       std::ranges::any_of(config.parallel.modules, [](const ModuleSection& module) {
         return module.placement != Placement::kFlow && module.placement != Placement::kInline;
       });
-  if (any_apart || !config.parallel.has_encoders_beside()) config.pool.order = PoolOrder::kData;
+  const bool any_trains =
+      !config.model.has_adapters() &&
+      std::ranges::any_of(config.parallel.modules, [&](const ModuleSection& module) {
+        return module.placement == Placement::kFlow &&
+               std::ranges::count(config.model.freeze, module.module) == 0;
+      });
+  if (any_apart || any_trains || !config.parallel.has_encoders_beside())
+    config.pool.order = PoolOrder::kData;
   if (config.pool.order == PoolOrder::kData) {
     config.pool.replay.clear();
     return;

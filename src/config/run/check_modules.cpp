@@ -38,6 +38,10 @@ void check_trained_beside(const RunConfig& config, const ModuleSection& module, 
       {.what = "config: module that trains has no placement flow for pairs",
        .found = "objective.kind dpo, whose reference takes features of other weights",
        .expected = str("inline, separate or colocated, or ", module.module, " in model.freeze")});
+  check.require(config.pool.order == PoolOrder::kData, "pool.order",
+                {.what = "config: module that trains beside the run has no order by arrival",
+                 .found = str("pool.order arrival, and ", module.module, " trains"),
+                 .expected = str("pool.order data, or ", module.module, " in model.freeze")});
 }
 
 /// Checks the rules of one section `parallel.<module>` that depend on its placement.

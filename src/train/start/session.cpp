@@ -50,15 +50,6 @@ data::Deal deal_by(const Session& session) {
   };
 }
 
-/// Towers that train are lent by steps of the data.
-void require_frozen(std::span<const FlowModule> modules) {
-  for (const FlowModule& module : modules)
-    TRIB_REQUIRE(!module.trains, .what = "train: tower that trains has no order by arrival",
-                 .where = "pool.order",
-                 .found = str("arrival, and ", module.name, " with placement flow trains"),
-                 .expected = "pool.order data, or the module in model.freeze");
-}
-
 /// Whether ranks leave pixels to encoders beside the run. A module ahead takes samples of the next
 /// step, and an order by arrival those of later ones, which cannot be taken back; nor can what is
 /// lent of a tower that trains. With encoders apart, a rank may read samples of another replica,
@@ -299,10 +290,8 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
   const std::vector<FlowModule> flowing = flow_modules(config, session.model_config);
   if (!flowing.empty()) {
     session.flow = std::make_unique<Flow>(config, flowing);
-    if (config.pool.order == config::PoolOrder::kArrival) {
-      require_frozen(flowing);
+    if (config.pool.order == config::PoolOrder::kArrival)
       session.arrival = std::make_unique<ArrivalOrder>(config);
-    }
     int& prefetched = session.config.data.prefetch_batches;  // encoders learn of dealt batches
     prefetched = std::max(prefetched, static_cast<int>(config.pool.ahead));
   }
