@@ -1,6 +1,7 @@
 #include "train/encode_for_run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <future>
 #include <limits>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <thread>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -309,6 +311,20 @@ class Shift {
   double seconds_ = 0;
 };
 
+/// How long an encoder stays away [s] that was in a pool for a time and is fenced, after the time
+/// that it has stayed away before. A run may let in whom its ranks cannot read from: each time they
+/// would wait for it.
+double absence_after(double seconds_in, double before) {
+  constexpr double kSoon = 10, kShortest = 1, kLongest = 60;
+  return seconds_in < kSoon ? std::clamp(2 * before, kShortest, kLongest) : 0;
+}
+
+void stay_away(double seconds, const StopRequest& stop) {
+  const Stopwatch watch;
+  while (watch.seconds() < seconds && !stop.asked())
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
 std::string describe(const memory::PoolProducerCounts& counts, double seconds) {
   return str(counts.objects, " objects, ",
              describe_bytes({static_cast<std::int64_t>(counts.bytes)}), ", encoding for ",
@@ -325,7 +341,9 @@ ExitCode encode_for_run(const config::RunConfig& config, const EncoderOptions& o
   const std::uint32_t tasks = most_tasks(config);
   std::optional<Workshop> shop;
   if (!options.waits_first) shop.emplace(config, device);
+  double absence = 0;
   for (;;) {
+    stay_away(absence, stop);
     out << "waiting for the run in " << pool_directory(config) << std::endl;
     const std::unique_ptr<PoolProducer> producer = join_run(config, tasks, options.patience, stop);
     if (!producer) return stop.asked() ? ExitCode::kDone : ExitCode::kPeerLost;
@@ -334,10 +352,13 @@ ExitCode encode_for_run(const config::RunConfig& config, const EncoderOptions& o
     shop->enter(terms);
     out << "encoding as process " << producer->counts().process << std::endl;
     Shift shift(*shop, *producer, terms);
+    const Stopwatch in;
     const PoolProducer::End end = shift.work(stop);
     out << describe(producer->counts(), shift.seconds()) << std::endl;
     if (end == PoolProducer::End::kFinished || stop.asked()) return ExitCode::kDone;
     out << producer->end_reason() << std::endl;
+    const bool is_fenced = end == PoolProducer::End::kFenced;
+    absence = is_fenced ? absence_after(in.seconds(), absence) : 0;
   }
 }
 
