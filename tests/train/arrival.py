@@ -12,6 +12,7 @@ import time
 
 import beside_one_process
 import flow_case
+import tiny_run
 from flow_case import flow
 
 SAMPLES = 6  # of a batch
@@ -89,6 +90,24 @@ class Arrival(flow_case.FlowCase):
                 result = self.launch(name, ranks, key, **self.values(**again()))
                 self.assertEqual(result.returncode, 2, result.stderr)
                 self.assertIn(words, result.stderr)
+
+    def test_pairs_arrive_and_come_again_with_the_same_bits(self):
+        data = self.shared / "data"
+        colours = [record["messages"][-1]["content"] for record in tiny_run.read_lines(data / "colours.train.jsonl")]
+        tiny_run.write_lines(data / "pairs.jsonl", [
+            {"prompt": "colour?", "chosen": colour, "rejected": "red" if colour == "blue" else "blue",
+             "images": [f"images/train-{i}.png"]} for i, colour in enumerate(colours)])
+        values = lambda **pool: {
+            "parallel": flow(), "run": {"steps": 30}, "objective": {"kind": "dpo"},
+            "data": {"sources": [{"name": "pairs", "path": str(data / "pairs.jsonl")}]},
+            "validation": {"max_new_tokens": 0}, "batch": {"packing": "online_best_fit", "global_samples": 4},
+            "pool": {"order": "arrival", "ahead": 3} | pool}
+        run = self.flow_run("pairs", 1, 1, **values(encoders=1))
+        self.assertEqual(sorted(sum(self.ids_of(run).values(), [])), list(range(30 * 4)))
+        self.assertGreater(self.sum_of(run, "objects"), 0)
+        log = self.shared / "pairs.log"
+        shutil.copy(run / "plan.log", log)
+        self.expect_same_bits(self.flow_run("pairs-replayed", 1, 0, **values(replay=str(log))), run)
 
 
 if __name__ == "__main__":

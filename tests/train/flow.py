@@ -146,6 +146,21 @@ class Flow(flow_case.FlowCase):
         self.expect_same_bits(self.shared / "again", alone)
         self.assertGreater(sum(line["objects"] for line in self.use(self.shared / "again")[-20:]), 0)
 
+    def test_a_run_goes_on_with_another_look_ahead(self):
+        values = lambda ahead: {"parallel": flow(), "run": {"steps": 60}, "pool": {"ahead": ahead, "encoders": 1}}
+        alone = self.train_alone("ahead-alone", **self.values(**values(1) | {"pool": {}}))
+        with self.started("ahead", 1, 1, **values(1)) as launcher:
+            self.wait_for_steps("ahead", 10)
+            launcher.send_signal(signal.SIGTERM)
+            launcher.communicate(timeout=60)
+        before = len(tiny_run.read_lines(self.shared / "ahead/metrics.jsonl"))
+        self.assertLess(before, 60)
+        again = subprocess.run([*self.command("ahead", 1, 1, **values(4)), "--resume", "auto"],
+                               env=tiny_run.environment(), text=True, capture_output=True, timeout=240)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.expect_same_bits(self.shared / "ahead", alone)
+        self.assertGreater(sum(line["objects"] for line in self.use(self.shared / "ahead")[before:]), 0)
+
     def test_an_encoder_of_another_run_is_refused(self):
         with self.started("own", 1, 0, parallel=flow(), run={"steps": 100000}):
             self.wait_for_steps("own", 1)
