@@ -26,8 +26,8 @@ class FlowCase(beside_one_process.BesideOneProcess):
     def values(cls, **values):
         return {"model": {"freeze": ["vision"]}, "checkpoint": {"every": 50}} | values
 
-    def command(self, name, ranks, encoders, **values):
-        return [self.program, "launch", "-n", str(ranks), "--encoders", str(encoders), "--",
+    def command(self, name, ranks, encoders, options=(), **values):
+        return [self.program, "launch", "-n", str(ranks), "--encoders", str(encoders), *options, "--",
                 "train", str(self.config(name, **self.values(**values)))]
 
     def flow_run(self, name, ranks, encoders, **values):
@@ -39,10 +39,10 @@ class FlowCase(beside_one_process.BesideOneProcess):
         return self.shared / name
 
     @contextlib.contextmanager
-    def started(self, name, ranks, encoders, **values):
-        """A launcher under way, which is killed at the end."""
+    def started(self, name, ranks, encoders, variables=None, **values):
+        """A launcher under way, with environment variables of its own, which is killed at the end."""
         launcher = subprocess.Popen(self.command(name, ranks, encoders, **values),
-                                    env=tiny_run.environment(), text=True,
+                                    env=tiny_run.environment() | (variables or {}), text=True,
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             yield launcher

@@ -138,7 +138,8 @@ def tensors_of(run):
                          for path in sorted(newest.rglob("*.safetensors"))}
 
 
-def spread(seconds):
-    """min / median / max in seconds."""
-    ordered = sorted(seconds)
-    return f"{ordered[0]:.2f} / {ordered[len(ordered) // 2]:.2f} / {ordered[-1]:.2f} s"
+def spread(values, unit="s", digits=2):
+    """min / median / max; one number where they are the same."""
+    ordered = sorted(values)
+    words = [f"{value:.{digits}f}" for value in (ordered[0], ordered[len(ordered) // 2], ordered[-1])]
+    return f"{words[0] if words[0] == words[2] else ' / '.join(words)} {unit}".rstrip()

@@ -60,8 +60,7 @@ class TwoNodes:
             f"{address} {name}\n" for name, address in ADDRESSES.items()))
         self.hosts.flush()
         subprocess.run(["mount", "--bind", self.hosts.name, "/etc/hosts"], check=True)
-        self.run(0, "ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE,
-                 "netns", str(self.holders[1].pid))
+        self.lay_cable()
         for node, address in enumerate(ADDRESSES.values()):
             self.run(node, "ip", "address", "add", f"{address}/24", "dev", CABLE)
             self.run(node, "ip", "link", "set", CABLE, "up")
@@ -72,6 +71,10 @@ class TwoNodes:
                 assert time.monotonic() < end, "the cable does not come up"
                 time.sleep(0.01)
         return self
+
+    def lay_cable(self):
+        self.run(0, "ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE,
+                 "netns", str(self.holders[1].pid))
 
     def __exit__(self, *_):
         for holder in self.holders:
@@ -91,3 +94,6 @@ class TwoNodes:
 
     def cut(self):
         self.run(0, "ip", "link", "set", CABLE, "down")
+
+    def mend(self):
+        self.run(0, "ip", "link", "set", CABLE, "up")
