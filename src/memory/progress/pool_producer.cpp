@@ -1,10 +1,9 @@
 #include "memory/progress/pool_producer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
-#include <ctime>
 #include <deque>
 #include <set>
 #include <utility>
@@ -14,37 +13,10 @@
 #include "core/log.h"
 #include "memory/address/host_id.h"
 #include "memory/progress/owning_member.h"
+#include "memory/progress/producer_identity.h"
 #include "memory/progress/progress_thread.h"
 
 namespace tributary::memory {
-namespace {
-
-std::uint16_t draw_process(const PoolJob& job) {
-  std::uint64_t drawn = 0;
-  const Nonce nonce = draw_nonce();
-  std::memcpy(&drawn, nonce.data(), sizeof drawn);
-  return static_cast<std::uint16_t>(job.first_producer() + drawn % kMostProducers);
-}
-
-/// Later processes have higher ones, so that a number may be used again.
-std::uint32_t incarnation_now() { return static_cast<std::uint32_t>(std::time(nullptr)); }
-
-/// Why this producer is none for the job; empty when it is.
-std::optional<Refusal> find_fault(const PoolProducerOptions& options, const PoolJob& job) {
-  const std::uint64_t pages = options.capacity_bytes / job.page_bytes;
-  if (pages <= job.reserve_pages || pages > UINT32_MAX)
-    return Refusal{"capacity",
-                   str("memory: ", options.capacity_bytes, " B do not hold more than ",
-                       job.reserve_pages, " pages of ", job.page_bytes, " B, one largest object")};
-  if (options.process &&
-      (*options.process < job.first_producer() || *options.process >= job.world()))
-    return Refusal{"process", str("memory: producers have the numbers ", job.first_producer(),
-                                  " to ", job.world() - 1, ", and this is ", *options.process)};
-  return std::nullopt;
-}
-
-}  // namespace
-
 class PoolProducer::Impl {
  public:
   explicit Impl(const PoolProducerOptions& options)
@@ -64,14 +36,19 @@ class PoolProducer::Impl {
 
   std::optional<Task> next(Nanoseconds patience) {
     std::unique_lock lock(mutex_);
+    ++waiting_;
+    count_busy();
     changed_.wait_for(lock, wait_of(patience),
                       [&] { return !tasks_.empty() || end_ != End::kNone || has_arrived_; });
+    --waiting_;
     has_arrived_ = false;
-    if (end_ != End::kNone || tasks_.empty()) return std::nullopt;
-    Task task = std::move(tasks_.front());
-    tasks_.pop_front();
-    if (under_way_.empty()) busy_since_ = steady_now();
-    under_way_.insert(task.slot);
+    std::optional<Task> task;
+    if (end_ == End::kNone && !tasks_.empty()) {
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+      under_way_.insert(task->slot);
+    }
+    count_busy();
     return task;
   }
 
@@ -123,6 +100,11 @@ class PoolProducer::Impl {
     const std::lock_guard lock(mutex_);
     return low_;
   }
+
+  void leave() {
+    thread_.post([this] { give(LeaveAsked{}); });
+  }
+  [[nodiscard]] bool has_left() const { return has_left_; }
 
   [[nodiscard]] End end() const {
     const std::lock_guard lock(mutex_);
@@ -238,12 +220,20 @@ class PoolProducer::Impl {
       give(Tick{});
     }
     is_blocked_ = !has_ended_ && member_->core.is_blocked();
+    has_left_ = member_->core.has_left();
     return had_work;
   }
 
-  /// Under the mutex.
+  /// Starts or stops the clock of busy time, where it has to. Under the mutex, as the next one.
+  void count_busy() {
+    const bool is_busy = !under_way_.empty() && waiting_ == 0;
+    if (is_busy == busy_since_.has_value()) return;
+    busy_ = busy_now();
+    busy_since_.reset();
+    if (is_busy) busy_since_ = steady_now();
+  }
   [[nodiscard]] Nanoseconds busy_now() const {
-    return under_way_.empty() ? busy_ : busy_ + (steady_now() - busy_since_);
+    return busy_since_ ? busy_ + (steady_now() - *busy_since_) : busy_;
   }
 
   void tell_times() {
@@ -336,7 +326,7 @@ class PoolProducer::Impl {
       TRIB_CHECK(under_way_.erase(task.slot) == 1,
                  .what = "memory: a task ends that is not under way",
                  .found = str("sample ", task.key.sample));
-      if (under_way_.empty()) busy_ = busy_ + (steady_now() - busy_since_);
+      count_busy();
     }
     thread_.post([this, event = std::move(event)] { give(event); });
   }
@@ -357,6 +347,7 @@ class PoolProducer::Impl {
   bool has_ended_ = false, is_blocked_ = false;
   Nanoseconds blocked_{};
   TimePoint last_turn_{}, next_tick_{};
+  std::atomic<bool> has_left_ = false;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
@@ -365,8 +356,9 @@ class PoolProducer::Impl {
   bool has_arrived_ = false;    // something that was asked for, since next() has returned
   std::uint64_t low_ = 0;
   std::set<SlotId> under_way_;
-  Nanoseconds busy_{};  // with tasks under way, without those of now
-  TimePoint busy_since_{};
+  int waiting_ = 0;     // threads in next()
+  Nanoseconds busy_{};  // until busy_since_, if it is busy now
+  std::optional<TimePoint> busy_since_;
   End end_ = End::kNone;
   std::string reason_;
   PoolProducerCounts counts_;
@@ -391,6 +383,8 @@ void PoolProducer::drop(const Task& task) { impl_->drop(task); }
 void PoolProducer::ask(const Key& key, std::uint64_t step) { impl_->ask(key, step); }
 std::optional<PoolObject> PoolProducer::take(const Key& key) { return impl_->take(key); }
 std::uint64_t PoolProducer::low() const { return impl_->low(); }
+void PoolProducer::leave() { impl_->leave(); }
+bool PoolProducer::has_left() const { return impl_->has_left(); }
 PoolProducer::End PoolProducer::end() const { return impl_->end(); }
 std::string PoolProducer::end_reason() const { return impl_->end_reason(); }
 PoolProducerCounts PoolProducer::counts() const { return impl_->counts(); }

@@ -34,7 +34,7 @@ struct PoolProducerCounts {
   std::uint64_t objects = 0, bytes = 0;  // made
   std::uint64_t failed = 0;              // calls of fail()
   std::uint64_t pages_used = 0, pages_total = 0;
-  double busy_seconds = 0;     // some task was under way
+  double busy_seconds = 0;     // some task was under way, and nobody waited in next()
   double blocked_seconds = 0;  // assigned work was there, encoders were idle, and pages or credits
                                // did not let it start
 };
@@ -60,7 +60,8 @@ class PoolProducer {
     std::uint64_t step = 0;
     std::vector<std::span<std::byte>> pages = {};  // of the object, in order
   };
-  /// Waits for the next object to make; several threads may. Ends with finish(), fail() or drop().
+  /// Waits for the next object to make; several threads may, but then `busy_seconds` says too
+  /// little. Ends with finish(), fail() or drop().
   /// Null: the job ended, `patience` passed without work, or something that was asked for has come.
   [[nodiscard]] std::optional<Task> next(Nanoseconds patience);
   /// Copies the bytes into the pages and computes their checksum, on the caller's thread; of the
@@ -83,6 +84,12 @@ class PoolProducer {
   [[nodiscard]] std::optional<PoolObject> take(const Key& key);
   /// Steps before it are over, as far as known here.
   [[nodiscard]] std::uint64_t low() const;
+
+  /// Takes no more work: what is assigned to it already is still to be made, and is lent until it
+  /// has been used.
+  void leave();
+  /// Whether nobody needs this producer any more, after leave().
+  [[nodiscard]] bool has_left() const;
 
   enum class End {
     kNone,            // it goes on

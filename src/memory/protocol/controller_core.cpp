@@ -145,14 +145,16 @@ void ControllerCore::take(const PlanLogged& event, TimePoint now) {
 
 void ControllerCore::assign_open_steps(TimePoint now) {
   std::vector<OwnerSpace> owners;
+  bool nobody_encodes = true;
   for (const auto& [process, member] : membership_.members()) {
+    if (!member.is_in() || member.identity.role != Role::kProducer) continue;
+    const bool lends = process >= config_.first_lender;
+    nobody_encodes = nobody_encodes && lends;
+    if (member.leaves) continue;
     std::uint64_t pages = 0;
     for (const SegmentRow& row : member.rows) pages += row.length / row.page_bytes;
-    if (member.is_in() && member.identity.role == Role::kProducer)
-      owners.push_back(
-          {.process = process, .pages = pages, .lends = process >= config_.first_lender});
+    owners.push_back({.process = process, .pages = pages, .lends = lends});
   }
-  const bool nobody_encodes = std::ranges::all_of(owners, &OwnerSpace::lends);
   for (const std::uint64_t step : logged_) {
     if (step >= low_ + config_.window) return;
     for (const auto& [owner, pages] : book_.assign(step, owners)) {

@@ -65,6 +65,8 @@ struct ObjectAsked {
   Key key = {};
   std::uint64_t step = 0;
 };
+/// To an owner: it takes no more work, and has left when all that it was assigned is used.
+struct LeaveAsked {};
 /// An object of a step, and who may make it.
 struct PlannedObject {
   Key key = {};
@@ -89,7 +91,7 @@ struct MemberJoined {
 };
 
 using Event = std::variant<MessageReceived, Tick, MemberLost, LinkBroken, LinkRenewed, Encoded,
-                           EncodeFailed, GrantEnded, GetDone, StepFinished, ObjectAsked,
+                           EncodeFailed, GrantEnded, GetDone, StepFinished, ObjectAsked, LeaveAsked,
                            StepPlanned, PlanLogged, MemberJoined>;
 
 struct Send {

@@ -74,7 +74,8 @@ void Member::send_heartbeat(TimePoint now, std::vector<Action>& actions) {
                                               .process = identity_.process,
                                               .epoch = identity_.epoch,
                                               .busy_ms = busy_ms,
-                                              .blocked_ms = blocked_ms}});
+                                              .blocked_ms = blocked_ms,
+                                              .leaves = leaves ? 1U : 0U}});
 }
 
 void Member::tick(TimePoint now, std::vector<Action>& actions) {

@@ -52,6 +52,7 @@ class Member {
   std::uint64_t step = 0;                     // for heartbeats: finished steps
   std::uint64_t progress = 0;                 // for heartbeats: changes while something goes on
   std::uint32_t busy_ms = 0, blocked_ms = 0;  // for heartbeats, of a producer
+  bool leaves = false;                        // likewise: it takes no more work
 
  private:
   void take_epoch(const EpochMessage& message, std::vector<Action>& actions);

@@ -41,6 +41,7 @@ void MemberTable::take(const Heartbeat& heartbeat, std::uint16_t process, TimePo
   member.made = std::max(member.made, heartbeat.progress);
   member.busy_ms = std::max(member.busy_ms, heartbeat.busy_ms);
   member.blocked_ms = std::max(member.blocked_ms, heartbeat.blocked_ms);
+  member.leaves |= heartbeat.leaves != 0;
 }
 
 EpochMessage MemberTable::renew(std::uint16_t process, std::vector<SegmentRow> rows) {

@@ -21,6 +21,7 @@ struct MemberRecord {
   std::uint64_t step = 0;                     // finished steps, of a consumer
   std::uint64_t made = 0;                     // objects, of a producer
   std::uint32_t busy_ms = 0, blocked_ms = 0;  // likewise: for how long it made some, or had no room
+  bool leaves = false;                        // likewise: it takes no more work
   [[nodiscard]] bool is_in() const {
     return state == MemberState::kJoining || state == MemberState::kLive ||
            state == MemberState::kSuspect;

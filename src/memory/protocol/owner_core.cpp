@@ -36,6 +36,10 @@ std::vector<Action> OwnerCore::step(const Event& event, TimePoint now) {
   if (const auto* failed = std::get_if<EncodeFailed>(&event)) take(*failed, now);
   if (const auto* ended = std::get_if<GrantEnded>(&event)) access_->end(ended->grant);
   if (const auto* asked = std::get_if<ObjectAsked>(&event)) requests_.ask(*asked);
+  if (std::holds_alternative<LeaveAsked>(event)) {
+    member_.leaves = true;
+    member_.send_heartbeat(now, actions_);
+  }
   if (const auto* done = std::get_if<GetDone>(&event)) (void)requests_.take(*done, now);
   pages_changed_ |= !std::holds_alternative<MessageReceived>(event);
   if (std::exchange(pages_changed_, false) && !member_.is_stopped()) {
@@ -159,6 +163,11 @@ void OwnerCore::take(const EncodeFailed& event, TimePoint now) {
   credits_.give_back(slot.pages);
   objects_->abort(event.slot);
   reopen(key, step);
+}
+
+bool OwnerCore::has_left() const {
+  return member_.leaves && writing_ == 0 &&
+         std::ranges::all_of(assigned_, [](const auto& step) { return step.second.pages() == 0; });
 }
 
 std::vector<StepPages> OwnerCore::pages_by_step() const {

@@ -44,6 +44,8 @@ class OwnerCore {
   [[nodiscard]] std::uint64_t low() const { return low_; }
   /// Whether an assigned object waits while an encoder is idle: pages or credits are missing.
   [[nodiscard]] bool is_blocked() const { return is_blocked_; }
+  /// Whether it was asked to leave, and nothing that it was assigned is still needed.
+  [[nodiscard]] bool has_left() const;
   /// For its heartbeats: how long this owner has made objects, and was blocked, in all.
   void tell_times(std::uint32_t busy_ms, std::uint32_t blocked_ms) {
     member_.busy_ms = busy_ms;

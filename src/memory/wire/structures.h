@@ -130,10 +130,11 @@ static_assert(WireType<Credit> && sizeof(Credit) == 24);
 struct Heartbeat {
   std::uint64_t step = 0, progress = 0;
   std::uint32_t process = 0, epoch = 0, busy_ms = 0, blocked_ms = 0;
+  std::uint32_t leaves = 0, zero = 0;  // 1: a producer that takes no more work
 
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
-static_assert(WireType<Heartbeat> && sizeof(Heartbeat) == 32);
+static_assert(WireType<Heartbeat> && sizeof(Heartbeat) == 40);
 
 /// Opens a connection; `role` holds Role, `resumes` 1 where an earlier connection broke.
 struct Hello {

@@ -245,6 +245,26 @@ TEST_F(ControllerCoreTest, TellsReadersOfObjectsThatNobodyHasRoomFor) {
   EXPECT_EQ(sent<AssignMessage>(give(MemberJoined{large, {row}})).size(), 1);
 }
 
+TEST_F(ControllerCoreTest, GivesAProducerThatLeavesNothingMore) {
+  plan(0);
+  give(from(kProducer, Heartbeat{.process = kProducer, .epoch = 1, .leaves = 1}));
+  beat(kProducer);  // a late one
+  const std::vector<Action> actions = plan(1);
+  ASSERT_EQ(sent<AssignMessage>(actions).size(), 1);
+  EXPECT_EQ(sent<AssignMessage>(actions)[0].first, kOther);
+  EXPECT_EQ(sent<AssignMessage>(actions)[0].second.objects.size(), 2);
+  // What it had before still comes from it.
+  const auto publish =
+      give(from(kProducer, PublishMessage{.sequence = 1, .handle = handle_of(0, kProducer)}));
+  EXPECT_EQ(sent<PublishMessage>(publish).size(), 1);
+}
+
+TEST_F(ControllerCoreTest, TellsReadersOfObjectsThatOnlyALeavingProducerCouldMake) {
+  for (const std::uint16_t process : {kProducer, kOther})
+    give(from(process, Heartbeat{.process = process, .epoch = 1, .leaves = 1}));
+  EXPECT_EQ(sent<RetractMessage>(plan(0)).size(), 2);
+}
+
 TEST_F(ControllerCoreTest, SurvivesAReportOfALostProducer) {
   plan(0);
   const std::vector<Action> actions =

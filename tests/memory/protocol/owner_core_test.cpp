@@ -72,6 +72,20 @@ TEST_F(OwnerCoreTest, MakesWhatItIsAssignedUnderItsCredit) {
   EXPECT_TRUE(all_of<Encode>(give(from(kController, assign))).empty());  // it is there already
 }
 
+TEST_F(OwnerCoreTest, HasLeftWhenAllThatItWasAssignedIsUsed) {
+  make(0, {4});
+  EXPECT_FALSE(owner.has_left());
+  const auto told = sent<Heartbeat>(give(LeaveAsked{}));
+  ASSERT_EQ(told.size(), 1);
+  EXPECT_EQ(told[0].second.leaves, 1);
+  EXPECT_FALSE(owner.has_left());
+  EXPECT_EQ(make(1, {5}).size(), 1);  // assigned before the controller heard of it
+  give(from(kController, CommitMessage{.step = 0}));
+  EXPECT_FALSE(owner.has_left());
+  give(from(kController, CommitMessage{.step = 1}));
+  EXPECT_TRUE(owner.has_left());
+}
+
 TEST_F(OwnerCoreTest, TakesAssignmentsAndCreditsFromTheControllerAlone) {
   const AssignMessage assign{.version = 1, .objects = {{.key = {.sample = 4}, .pages = 1}}};
   give(from(kConsumer, assign));
