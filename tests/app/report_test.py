@@ -85,8 +85,10 @@ def metrics_line(rng, step):
             "waiting": {"samples": seconds["data"] * 0.8, "packing": 0.0001}, "bytes": 3.1e8 + 9e7 * min(1, step / 80),
             "flow": {"objects": 30, "bytes": 4.1e6, "encoded_here": 2, "starved": 0.02, "encoding": 0.01,
                      "encoders": 2, "pool_bytes": 9.4e6, "encoder_seconds": 0.4, "encoder_busy": 0.3,
-                     "encoder_blocked": 0.02},
+                     "encoder_blocked": 0.02, "wanted": 2 if step < 300 else 3},
             "skipped": False}
+    if step == 300:
+        line["reallocation"] = "ranks lacked features for 9.9 % of the last 10.3 s"
     line["norms"] = {"gradient": {"vision": 0.2 + 0.5 * math.exp(-step / 120),
                                   "backbone": 0.35 + 2.4 * math.exp(-step / 120)}}
     if step == 1 or step % 10 == 0:
@@ -244,6 +246,7 @@ def check_page(dom, page):
     assert len(seen.series["waiting"]) == 2, "for samples and for packing"
     assert len(seen.series["flow"]) == 2, "waiting for features, and encoding"
     assert len(seen.series["encoders"]) == 3, "there, encoding and without room"
+    assert len(seen.series["members"]) == 2, "encoders that are there, and those wanted"
     assert len(seen.series["gradient"]) == 3, "all modules and each of two"
     assert len(seen.series["update"]) == 2, "of two modules"
     assert len(seen.series["drawn"]) == 10, "shares of five sources, and those asked for"
@@ -260,7 +263,7 @@ def check_page(dom, page):
                  "28.7 %", "4 min 1 s", "5,231", "picture not kept", "(cut)", "16.00 GiB",
                  "1,064,640", "frozen", "12,288", "bfloat16", "2.03 MiB", "of the training records",
                  "32.0 %", "<|image_pad|> × 49", "shapes.jsonl:3", "71 tokens, 2 targets", "step 600",
-                 f"{ATTACK} at 100",
+                 f"{ATTACK} at 100", "After step 300, 3 wanted: ranks lacked features for 9.9 %",
                  "The peak is 137 GFLOP/s (fastest of 8 products)."]:
         assert part in words, f"{part!r} is not on the page"
 

@@ -204,7 +204,7 @@ Json chart_data(const RunRecord& run, const DrawnSources& drawn, std::size_t mos
       {"encoders", named(&StepRecord::flow, {{"encoder_seconds", "there"},
                                              {"encoder_busy", "encoding"},
                                              {"encoder_blocked", "without room"}})},
-      {"members", named(&StepRecord::flow, {{"encoders", "encoders"}})},
+      {"members", named(&StepRecord::flow, {{"encoders", "there"}, {"wanted", "wanted"}})},
       {"pool", named(&StepRecord::flow, {{"pool_bytes", "features"}})},
       {"bytes", column(&StepRecord::bytes)},
       {"validation", validation_columns(run.validations)}};

@@ -165,6 +165,23 @@ std::string learning_section(const RunRecord& run) {
   return text + "</section>\n";
 }
 
+/// The last times when a run wanted another number of encoders, and why.
+std::string describe_reallocations(const RunRecord& run) {
+  constexpr std::size_t kShown = 5;
+  std::vector<std::string> changes;
+  for (const StepRecord& step : run.steps)
+    if (const auto wanted = step.flow.find("wanted");
+        wanted != step.flow.end() && !step.reallocation.empty())
+      changes.push_back(str("After step ", step.step, ", ", show_count(wanted->second),
+                            " wanted: ", step.reallocation, ". "));
+  std::string text;
+  if (changes.size() > kShown)
+    text = str("Their number changed ", changes.size(), " times, at last: ");
+  for (std::size_t i = changes.size() - std::min(changes.size(), kShown); i < changes.size(); ++i)
+    text += changes[i];
+  return text;
+}
+
 std::string speed_section(const RunRecord& run) {
   const auto recorded = [&](MaybeNumber StepRecord::*field) {
     return std::any_of(run.steps.begin(), run.steps.end(),
@@ -190,7 +207,8 @@ std::string speed_section(const RunRecord& run) {
     text +=
         chart_card("encoders", "Time of encoders", "of all of them in one step",
                    /*wide=*/false, "The rest is idle: no sample was left to encode so far ahead.");
-    text += chart_card("members", "Encoders", "at the end of the step");
+    text += chart_card("members", "Encoders", "at the end of the step", /*wide=*/false,
+                       describe_reallocations(run));
     text += chart_card("pool", "Features in the pool", "at the end of the step");
   }
   return text + "</div></section>\n";

@@ -27,6 +27,7 @@ StepRecord read_step(const Fields& line) {
   step.seconds = line.numbers("seconds");
   step.waiting = line.numbers("waiting");
   step.flow = line.numbers("flow");
+  step.reallocation = line.text("reallocation");
   step.loss_by_source = line.numbers("loss_by_source");
   step.drawn = line.tables("drawn");
   step.norms = line.tables("norms");

@@ -19,6 +19,7 @@ struct StepRecord {
   std::map<std::string, double> seconds;
   std::map<std::string, double> waiting;  // seconds, within seconds["data"]
   std::map<std::string, double> flow;     // what encoders beside the run gave; empty without any
+  std::string reallocation;  // why another number of encoders was wanted after the step; or empty
   std::map<std::string, double> loss_by_source;
   std::map<std::string, std::map<std::string, double>> drawn;  // by source, then by what is counted
   std::map<std::string, std::map<std::string, double>> norms;  // by kind, then by module
