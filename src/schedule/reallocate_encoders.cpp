@@ -40,8 +40,6 @@ ReallocateEncoders::ReallocateEncoders(const EncoderRange& range, std::int64_t w
       .expected = str(range.fewest, " to ", range.most));
 }
 
-void ReallocateEncoders::begin_window() { window_ = {}; }
-
 bool ReallocateEncoders::has_arrived(const FlowRates& step) {
   if (!expected_) return true;
   waited_ += step.seconds;
@@ -52,7 +50,7 @@ bool ReallocateEncoders::has_arrived(const FlowRates& step) {
 
 std::optional<EncoderChange> ReallocateEncoders::after_step(const FlowRates& step) {
   if (step.changed) {
-    begin_window();
+    window_ = {};
     settling_ = range_.settling_steps;
     calm_windows_ = 0;
   }
@@ -74,7 +72,7 @@ std::optional<EncoderChange> ReallocateEncoders::after_step(const FlowRates& ste
   if (window_.steps < kFewestSteps || sum.seconds < range_.window_seconds || !is_known)
     return std::nullopt;
   std::optional<EncoderChange> change = decide(judge());
-  begin_window();
+  window_ = {};
   return change;
 }
 

@@ -76,7 +76,6 @@ class ReallocateEncoders {
     double load = 0;
   };
 
-  void begin_window();
   /// Whether the encoders are there that the last decision asked for, or do not come.
   [[nodiscard]] bool has_arrived(const FlowRates& step);
   [[nodiscard]] Judged judge();

@@ -183,9 +183,10 @@ class Shift {
             shop_.config.batch.global_samples);
   }
 
+  /// Returns when the run has ended, or nobody needs this process after it was asked to stop.
   PoolProducer::End work(const StopRequest& stop) {
     bool was_busy = false;
-    while (producer_.end() == PoolProducer::End::kNone && !stop.asked()) {
+    while (producer_.end() == PoolProducer::End::kNone && !(stop.asked() && leave())) {
       fetch(Nanoseconds{was_busy ? 0 : 200'000'000});
       forget_finished_steps();
       read_ahead();
@@ -204,6 +205,17 @@ class Shift {
     PoolProducer::Task task;
     std::future<data::EncodedSample> sample = {};  // being read
   };
+
+  /// Takes no more work. Returns whether what this process has made is used, or half of the grace
+  /// is over.
+  [[nodiscard]] bool leave() {
+    if (!leaving_) {
+      producer_.leave();
+      leaving_.emplace();
+    }
+    return producer_.has_left() ||
+           leaving_->seconds() > 0.5 * shop_.config.stability.stop_grace_seconds;
+  }
 
   /// Takes all tasks that are there, and waits for one where there is nothing else to do.
   void fetch(Nanoseconds patience) {
@@ -309,6 +321,7 @@ class Shift {
   std::deque<Begun> begun_;
   std::map<std::uint16_t, TowerWorker> workers_;  // of towers that train, by part
   double seconds_ = 0;
+  std::optional<Stopwatch> leaving_ = {};
 };
 
 /// How long an encoder stays away [s] that was in a pool for a time and is fenced, after the time

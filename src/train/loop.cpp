@@ -60,7 +60,7 @@ Loop::~Loop() = default;
 
 double Loop::wall_seconds() const { return wall_before_ + wall_.seconds(); }
 
-void Loop::record(const StepMetrics& metrics) {
+void Loop::record(StepMetrics metrics) {
   const bool skipped = !metrics.skip_reason.empty();
   state_.step = metrics.step;
   state_.optimizer_steps = session_.optimizer->steps();
@@ -72,6 +72,8 @@ void Loop::record(const StepMetrics& metrics) {
   state_.skipped_steps += skipped ? 1 : 0;
   if (shapes_file_) shapes_file_->append(Json::parse(shapes_));
   if (!leads()) return;
+  std::optional<schedule::EncoderChange> change;
+  if (session_.encoder_request) change = session_.encoder_request->after_step(metrics);
   metrics_file_->append(to_json(metrics, session_.sources));
   if (skipped)
     JsonLines(run_.file("skipped.jsonl"))
@@ -81,6 +83,9 @@ void Loop::record(const StepMetrics& metrics) {
                  {"samples", metrics.sample_keys}});
   if (events_) add_step(*events_, metrics, session_.sources);
   console_.show(metrics);
+  if (change)
+    console_.say(str("encoders   ", change->wanted, " from step ", metrics.step + 1,
+                     " on: ", change->reason));
 }
 
 void Loop::write_trace() const {

@@ -73,7 +73,7 @@ class Loop {
   void enter(mesh::Section section) const;
   /// Returns what tells the watch, and a fault drill, that the next action of the step begins.
   [[nodiscard]] std::function<void()> action_observer() const;
-  void record(const StepMetrics& metrics);
+  void record(StepMetrics metrics);
   /// Writes the trace of the last step, where this process took one. collective: over all ranks
   void write_trace() const;
   /// Whether any rank was asked to stop. collective: over all ranks

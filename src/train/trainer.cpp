@@ -135,9 +135,11 @@ double begin_run(const RunDirectory& run, const TrainRequest& request, const Ses
 /// Variables that `tributary` and its launcher set themselves, and where a toolkit lies, which no
 /// run reads; environment.json has them all.
 bool is_own_variable(const std::string& name) {
-  constexpr std::array<std::string_view, 9> kOwn{
-      "CUDA_HOME", "CUDA_PATH",       "GOMP_SPINCOUNT",        "TRIB_ATTEMPT",   "TRIB_COMMAND",
-      "TRIB_RANK", "TRIB_STORE_PORT", "TRIB_STORE_DESCRIPTOR", "TRIB_WORLD_SIZE"};
+  constexpr std::array<std::string_view, 10> kOwn{
+      "CUDA_HOME",      "CUDA_PATH",       "GOMP_SPINCOUNT",
+      "TRIB_ATTEMPT",   "TRIB_COMMAND",    "TRIB_ENCODERS_DESCRIPTOR",
+      "TRIB_RANK",      "TRIB_STORE_PORT", "TRIB_STORE_DESCRIPTOR",
+      "TRIB_WORLD_SIZE"};
   // `tributary launch` sets it to share the cores; the line `device` says how many there are.
   if (name == "OMP_NUM_THREADS" && std::getenv("TRIB_COMMAND") != nullptr) return true;
   return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();

@@ -85,6 +85,8 @@ class Ends(unittest.TestCase):
                              (["-n", "2"], "nothing to launch"),
                              (["-n", "2", "--restarts", "-1", "--", "doctor"], "restarts below 0"),
                              (["-n", "2", "--pause", "-1", "--", "doctor"], "pause below 0"),
+                             *((["-n", "2", "--encoders", each, "--", "doctor"], "a range MIN-MAX")
+                               for each in ("-1", "3-1", "1-", "two", "1-256")),
                              (["-n", "2", "--", "launch"], "launch launches itself")):
             with self.subTest(words=words):
                 code, _, errors = run(*words)

@@ -190,6 +190,8 @@ RunConfig random_config(std::mt19937_64& random) {
   config.data.max_tokens = std::min(config.data.max_tokens, config.batch.capacity_tokens.count);
   fit_objective(config);
   fit_order(config);
+  config.pool.fewest_encoders = std::min(config.pool.fewest_encoders, config.pool.encoders);
+  config.pool.most_encoders = std::max(config.pool.most_encoders, config.pool.encoders);
   return config;
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -13,7 +15,7 @@ namespace {
 
 struct LaunchArguments {
   std::int64_t ranks = 0;
-  std::int64_t encoders = 0;
+  std::string encoders = "0";
   RestartLimits limits;
   std::vector<std::string> words;
 };
@@ -22,12 +24,32 @@ struct LaunchArguments {
 std::string words_again(const LaunchArguments& given) {
   const RestartLimits standard;
   std::string text = str(program_words(), " launch -n ", given.ranks);
-  if (given.encoders > 0) text += str(" --encoders ", given.encoders);
+  if (given.encoders != LaunchArguments().encoders) text += str(" --encoders ", given.encoders);
   if (given.limits.restarts != standard.restarts)
     text += str(" --restarts ", given.limits.restarts);
   if (given.limits.first_pause_seconds != standard.first_pause_seconds)
     text += str(" --pause ", given.limits.first_pause_seconds);
   return text + " --";
+}
+
+/// A number, or a range MIN-MAX.
+///
+/// errors: Fault::kInput
+EncoderCounts read_encoders(const std::string& text) {
+  constexpr std::int64_t kMost = 255;
+  const auto number = [](std::string_view word) {
+    std::int64_t value = -1;
+    const auto end = std::from_chars(word.data(), word.data() + word.size(), value);
+    return end.ec == std::errc() && end.ptr == word.data() + word.size() ? value : -1;
+  };
+  const std::size_t dash = text.find('-');
+  const std::int64_t fewest = number(std::string_view(text).substr(0, dash));
+  const std::int64_t most =
+      dash == std::string::npos ? fewest : number(std::string_view(text).substr(dash + 1));
+  TRIB_REQUIRE(0 <= fewest && fewest <= most && most <= kMost, .what = "app: number of encoders",
+               .where = "--encoders", .found = text,
+               .expected = str("0 to ", kMost, ", or a range MIN-MAX of such numbers"));
+  return {.at_start = fewest, .fewest = fewest, .most = most};
 }
 
 }  // namespace
@@ -38,7 +60,8 @@ Run declare_launch(Verb& verb) {
   verb.option(
       "--encoders", given->encoders,
       "processes beside the ranks that encode for them, where `parallel.<module>.placement` "
-      "is flow; one that fails is replaced");
+      "is flow; one that fails is replaced. MIN-MAX: as many of them as the ranks need, "
+      "at first those of the plan");
   verb.option("--restarts", given->limits.restarts,
               "starts after the first when a rank is lost, hangs, breaks or lacks a resource; "
               "training goes on from its newest checkpoint; 0: none");
@@ -47,13 +70,12 @@ Run declare_launch(Verb& verb) {
   verb.rest("VERB ARGUMENT ...", given->words, "behind `--`: what every rank runs");
   verb.example(
       "tributary launch -n 2 -- train configs/demo.yaml run.dir=runs/demo2\n"
-      "  tributary launch -n 2 --encoders 1 -- train run.yaml model.freeze=[vision] "
+      "  tributary launch -n 2 --encoders 1-4 -- train run.yaml model.freeze=[vision] "
       "parallel.vision.placement=flow");
   return [given, answer = verb.answer()] {
     TRIB_REQUIRE(given->ranks >= 1 && given->ranks <= 4096, .what = "app: number of ranks",
                  .where = "-n", .found = str(given->ranks), .expected = "1 to 4096");
-    TRIB_REQUIRE(given->encoders >= 0 && given->encoders <= 255, .what = "app: number of encoders",
-                 .where = "--encoders", .found = str(given->encoders), .expected = "0 to 255");
+    EncoderCounts encoders = read_encoders(given->encoders);
     TRIB_REQUIRE(given->limits.restarts >= 0, .what = "app: restarts below 0",
                  .where = "--restarts", .found = str(given->limits.restarts),
                  .expected = "0 or more");
@@ -65,19 +87,19 @@ Run declare_launch(Verb& verb) {
                  .fix = "tributary launch -n 2 -- train CONFIG.yaml");
     TRIB_REQUIRE(given->words.front() != "launch", .what = "app: launch launches itself",
                  .found = "launch", .expected = "another verb");
-    std::vector<std::string> encoder = check_before_launch(given->words, given->ranks);
+    BesideRanks beside = check_before_launch(given->words, given->ranks);
+    encoders.at_start = std::clamp(beside.planned, encoders.fewest, encoders.most);
     LaunchOptions job{.ranks = given->ranks,
                       .words = given->words,
                       .limits = given->limits,
                       .command = words_again(*given),
-                      .encoders = given->encoders};
-    if (job.encoders > 0) {
-      TRIB_REQUIRE(!encoder.empty(), .what = "app: there is nothing for encoders to do",
+                      .encoders = encoders};
+    if (encoders.most > 0) {
+      TRIB_REQUIRE(!beside.words.empty(), .what = "app: there is nothing for encoders to do",
                    .where = "--encoders", .found = given->words.front(),
                    .expected = "train, with a module whose placement is flow",
                    .fix = "add parallel.vision.placement=flow, or leave --encoders out");
-      job.encoder_words = std::move(encoder);
-      job.words.push_back(str("pool.encoders=", job.encoders));
+      job.encoder_words = std::move(beside.words);
     }
     const int code = run_ranks(job);
     if (code == 0)

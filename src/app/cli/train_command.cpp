@@ -148,11 +148,13 @@ Run declare_train(Verb& verb) {
       "  parallel.dp_shard=N  parallel.tp=N  parallel.pp=N");
   verb.before_launch([options, plan](std::int64_t ranks) {
     const std::vector<std::string> keys = keys_of(*options, *plan);
-    std::vector<std::string> encoder;
-    if (options->dry_run || !check_job(options->config, keys, ranks)) return encoder;
-    encoder = {"encoder", options->config};
-    encoder.insert(encoder.end(), keys.begin(), keys.end());
-    return encoder;
+    BesideRanks beside;
+    if (options->dry_run) return beside;
+    beside.planned = check_job(options->config, keys, ranks);
+    if (beside.planned == 0) return beside;
+    beside.words = {"encoder", options->config};
+    beside.words.insert(beside.words.end(), keys.begin(), keys.end());
+    return beside;
   });
   return [options, plan, answer = verb.answer()] {
     // The results are files, so training goes on when the reader of its output has gone.

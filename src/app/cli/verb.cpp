@@ -29,7 +29,7 @@ namespace tributary::app {
 struct Verb::State {
   CLI::App* app = nullptr;
   std::optional<Answer> answer = {};
-  std::function<std::vector<std::string>(std::int64_t)> before_launch = {};
+  std::function<BesideRanks(std::int64_t)> before_launch = {};
 };
 
 namespace {
@@ -162,7 +162,7 @@ GivenOptions Verb::given() const {
     return names;
   });
 }
-void Verb::before_launch(std::function<std::vector<std::string>(std::int64_t ranks)> check) {
+void Verb::before_launch(std::function<BesideRanks(std::int64_t ranks)> check) {
   state_.before_launch = std::move(check);
 }
 void Verb::example(const std::string& line) { state_.app->footer("Example:\n  " + line); }
@@ -351,8 +351,7 @@ std::vector<VerbWords> list_verb_words() {
   return verbs;
 }
 
-std::vector<std::string> check_before_launch(const std::vector<std::string>& words,
-                                             std::int64_t ranks) {
+BesideRanks check_before_launch(const std::vector<std::string>& words, std::int64_t ranks) {
   CLI::App root;
   add_common_options(root);
   const auto declared = declare_all(root);
@@ -362,7 +361,7 @@ std::vector<std::string> check_before_launch(const std::vector<std::string>& wor
     return {};
   }
   const auto& check = declared.at(chosen_verb(root)).state.before_launch;
-  return check ? check(ranks) : std::vector<std::string>();
+  return check ? check(ranks) : BesideRanks();
 }
 
 int run_command_line(int argc, char** argv) {

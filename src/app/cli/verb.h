@@ -20,6 +20,12 @@ inline constexpr const char* kKeyWords = "key.path=value";
 /// What a verb does once its arguments are read.
 using Run = std::function<ExitCode()>;
 
+/// Encoders beside the ranks of a job.
+struct BesideRanks {
+  std::vector<std::string> words = {};  // verb and arguments of each; none: the job has no encoders
+  std::int64_t planned = 0;             // how many the plan of the job has
+};
+
 /// The arguments of one verb. A value keeps its default when the user does not give it; each value
 /// must live until the verb has run (share it with the Run).
 class Verb {
@@ -50,8 +56,8 @@ class Verb {
   /// The options that the user gave. Ask it only while the verb runs.
   [[nodiscard]] GivenOptions given() const;
   /// What `launch` asks once, before it starts `ranks` processes that run the verb: it refuses what
-  /// each of them would refuse, and returns the words of an encoder beside them, if there are any.
-  void before_launch(std::function<std::vector<std::string>(std::int64_t ranks)> check);
+  /// each of them would refuse, and says what runs beside them.
+  void before_launch(std::function<BesideRanks(std::int64_t ranks)> check);
   /// A command line that --help shows; every verb has one.
   void example(const std::string& line);
   /// Lines that --help shows below the examples.
@@ -94,11 +100,11 @@ struct VerbWords {
 [[nodiscard]] std::vector<VerbWords> list_verb_words();
 
 /// Asks the verb of a command line whether `ranks` processes can run it. A command line that cannot
-/// be read is left to them. Returns that of an encoder beside them; empty where the verb has none.
+/// be read is left to them. Returns what runs beside them.
 ///
 /// errors: those of the verb
-[[nodiscard]] std::vector<std::string> check_before_launch(const std::vector<std::string>& words,
-                                                           std::int64_t ranks);
+[[nodiscard]] BesideRanks check_before_launch(const std::vector<std::string>& words,
+                                              std::int64_t ranks);
 
 /// Parses the command line, runs the verb, shows an error; returns the exit code.
 [[nodiscard]] int run_command_line(int argc, char** argv);

@@ -44,7 +44,7 @@ ExitCode run_encoder(const EncoderOptions& options) {
   const std::vector<config::RunConfig> stages = list_stages(options);
   if (stages.empty()) return ExitCode::kDone;
   const train::StopRequest stop(std::chrono::seconds(stages.front().stability.stop_grace_seconds),
-                                "the sample under way");
+                                "the steps that this encoder has work of");
   for (const config::RunConfig& stage : stages) {
     const train::EncoderOptions encoding{
         .patience = std::chrono::seconds(options.patience_seconds),

@@ -92,9 +92,15 @@ Bytes estimate_activations(const config::RunConfig& config, const config::MeshSh
   return kept;
 }
 
+/// Whether `launch --encoders MIN-MAX` has added a key, which it does again.
+bool is_of_launcher(const std::string& change) {
+  return change.starts_with("pool.fewest_encoders=") || change.starts_with("pool.most_encoders=");
+}
+
 std::string command_of(const TrainOptions& options) {
   std::string command = options.program + " train " + shell_word(options.config);
-  for (const std::string& change : options.overrides) command += " " + shell_word(change);
+  for (const std::string& change : options.overrides)
+    if (!is_of_launcher(change)) command += " " + shell_word(change);
   return command;
 }
 

@@ -1,7 +1,14 @@
 #include "app/launch/encoder_processes.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
 #include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <string_view>
+#include <unistd.h>
 #include <utility>
 
 #include "core/error.h"
@@ -19,22 +26,37 @@ constexpr std::size_t kShownLines = 5;
 
 }  // namespace
 
-EncoderProcesses::EncoderProcesses(std::int64_t count, std::vector<std::string> words,
+EncoderProcesses::EncoderProcesses(const EncoderCounts& counts, std::vector<std::string> words,
                                    std::int64_t ranks)
-    : words_(std::move(words)), ranks_(ranks) {
-  for (std::int64_t i = 0; i < count; ++i)
-    encoders_.push_back(start(static_cast<int>(i), /*replaced=*/0));
+    : words_(std::move(words)),
+      ranks_(ranks),
+      wanted_(counts.at_start),
+      encoders_(static_cast<std::size_t>(counts.most)) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+    TRIB_RAISE(Fault::kResource, .what = "app: launcher cannot hear its ranks", .where = "pipe2",
+               .found = std::strerror(errno));
+  requests_read_ = Descriptor(ends[0]);
+  requests_written_ = Descriptor(ends[1]);
+  for (std::int64_t i = 0; i < wanted_; ++i)
+    encoders_[static_cast<std::size_t>(i)] = start(static_cast<int>(i), /*replaced=*/0);
 }
 
 EncoderProcesses::~EncoderProcesses() {
   const Stopwatch watch;
-  const auto any_runs = [this] {
-    return std::ranges::any_of(encoders_, [](Encoder& each) { return !each.process->has_ended(); });
+  const auto tell = [this](int signal) {
+    for (const auto& each : encoders_)
+      if (each) each->process->send_signal(signal);
   };
-  for (const Encoder& each : encoders_) each.process->send_signal(SIGTERM);
-  for (const Encoder& each : encoders_) each.process->send_signal(SIGCONT);
+  const auto any_runs = [this] {
+    return std::ranges::any_of(encoders_,
+                               [](auto& each) { return each && !each->process->has_ended(); });
+  };
+  tell(SIGTERM);
+  tell(SIGCONT);
   while (any_runs() && watch.seconds() < kEndSeconds) {
-    for (Encoder& each : encoders_) each.process->read_output();
+    for (auto& each : encoders_)
+      if (each) each->process->read_output();
     poll(nullptr, 0, /*timeout=*/20);
   }
 }
@@ -49,19 +71,83 @@ EncoderProcesses::Encoder EncoderProcesses::start(int number, std::int64_t repla
 }
 
 void EncoderProcesses::add_waits(std::vector<pollfd>& waits) const {
-  for (const Encoder& each : encoders_) {
-    if (!each.process->exit_code())
-      waits.push_back({.fd = each.process->process_descriptor(), .events = POLLIN, .revents = 0});
-    if (each.process->output_descriptor() >= 0)
-      waits.push_back({.fd = each.process->output_descriptor(), .events = POLLIN, .revents = 0});
+  waits.push_back({.fd = requests_read_.get(), .events = POLLIN, .revents = 0});
+  for (const auto& each : encoders_) {
+    if (!each) continue;
+    const RankProcess& process = *each->process;
+    if (!process.exit_code())
+      waits.push_back({.fd = process.process_descriptor(), .events = POLLIN, .revents = 0});
+    if (process.output_descriptor() >= 0)
+      waits.push_back({.fd = process.output_descriptor(), .events = POLLIN, .revents = 0});
   }
 }
 
 void EncoderProcesses::look() {
-  for (Encoder& each : encoders_) look_at(each);
+  read_requests();
+  for (std::optional<Encoder>& each : encoders_) look_at(each);
+  withdraw_excess();
+  start_missing();
 }
 
-void EncoderProcesses::look_at(Encoder& encoder) {
+void EncoderProcesses::read_requests() {
+  std::array<char, 256> block;
+  for (;;) {
+    const ssize_t count = read(requests_read_.get(), block.data(), block.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;
+    for (const char c : std::string_view(block.data(), static_cast<std::size_t>(count))) {
+      if (c != '\n') {
+        unfinished_request_ += c;
+        continue;
+      }
+      std::int64_t number = -1;
+      const std::string line = std::exchange(unfinished_request_, {});
+      const auto parsed = std::from_chars(line.data(), line.data() + line.size(), number);
+      TRIB_CHECK(parsed.ec == std::errc() && number >= 0 && number <= std::ssize(encoders_),
+                 .what = "app: run wants a number of encoders that it may not have", .found = line,
+                 .expected = str("0 to ", encoders_.size()));
+      wanted_ = number;
+    }
+  }
+}
+
+std::int64_t EncoderProcesses::count_staying() const {
+  return std::ranges::count_if(encoders_, [](const auto& each) { return each && !each->leaves; });
+}
+
+void EncoderProcesses::withdraw_excess() {
+  const auto is_gone = [](const auto& each) { return each && each->process->exit_code(); };
+  while (count_staying() > wanted_) {
+    // First one that has failed, else the last one that was started.
+    auto found = std::ranges::find_if(encoders_, is_gone);
+    if (found != encoders_.end()) {
+      found->reset();
+      continue;
+    }
+    const auto last = std::find_if(encoders_.rbegin(), encoders_.rend(),
+                                   [](const auto& each) { return each && !each->leaves; });
+    (*last)->leaves = true;
+    (*last)->process->send_signal(SIGTERM);
+    (*last)->process->send_signal(SIGCONT);
+  }
+}
+
+void EncoderProcesses::start_missing() {
+  // A place is free once the process in it has left, since its number is that of a device.
+  for (std::size_t i = 0; i < encoders_.size() && count_staying() < wanted_; ++i) {
+    if (encoders_[i] || clock_.seconds() < start_again_at_) continue;
+    try {
+      encoders_[i] = start(static_cast<int>(i), /*replaced=*/0);
+    } catch (const Error& error) {  // the ranks go on without it
+      log_note(str("tributary launch: ", error.what()));
+      start_again_at_ = clock_.seconds() + kForgivingSeconds;
+    }
+  }
+}
+
+void EncoderProcesses::look_at(std::optional<Encoder>& place) {
+  if (!place) return;
+  Encoder& encoder = *place;
   if (encoder.again_at) {
     if (clock_.seconds() < *encoder.again_at) return;
     return replace(encoder);
@@ -73,6 +159,7 @@ void EncoderProcesses::look_at(Encoder& encoder) {
   if (!process.exit_code() || had_ended) return;
   process.close_output();
   const int code = *process.exit_code();
+  if (encoder.leaves) return place.reset();
   if (code == 0) return;
   const auto& lines = process.last_lines();
   for (std::size_t i = lines.size() - std::min(lines.size(), kShownLines); i < lines.size(); ++i)

@@ -14,21 +14,40 @@ namespace tributary::app {
 
 /// Says which device of the machine an encoder has: those before belong to ranks and encoders.
 inline constexpr const char* kEncoderDeviceVariable = "TRIB_ENCODER_DEVICE";
+/// Says to rank 0 of a run that may change the number of encoders where it writes what it wants: a
+/// descriptor of a pipe that it inherits, on which each line is a number.
+inline constexpr const char* kEncodersDescriptorVariable = "TRIB_ENCODERS_DESCRIPTOR";
+
+/// How many encoder processes a job has: at the start, and between which numbers its run may
+/// choose.
+struct EncoderCounts {
+  std::int64_t at_start = 0;
+  std::int64_t fewest = 0;
+  std::int64_t most = 0;
+
+  [[nodiscard]] bool may_change() const { return fewest < most; }
+};
 
 /// The encoder processes beside the ranks of a job. They outlive the attempts of the job; one that
-/// fails is replaced, and none of their failures ends it. The destructor ends them.
+/// fails is replaced, and none of their failures ends it. A run may ask for more of them or fewer.
+/// The destructor ends them.
 class EncoderProcesses {
  public:
   /// words: the verb `encoder` with its arguments
   /// errors: Fault::kResource when one cannot be started
-  EncoderProcesses(std::int64_t count, std::vector<std::string> words, std::int64_t ranks);
+  EncoderProcesses(const EncoderCounts& counts, std::vector<std::string> words, std::int64_t ranks);
   ~EncoderProcesses();
   EncoderProcesses(const EncoderProcesses&) = delete;
   EncoderProcesses& operator=(const EncoderProcesses&) = delete;
 
+  /// Where rank 0 writes how many it wants.
+  [[nodiscard]] int request_descriptor() const { return requests_written_.get(); }
+  /// How many the run wants now.
+  [[nodiscard]] std::int64_t wanted() const { return wanted_; }
+
   /// Adds what a poll() should wait for.
   void add_waits(std::vector<pollfd>& waits) const;
-  /// Reads their output, and replaces those that have failed.
+  /// Reads requests and output, and starts, replaces or ends processes.
   void look();
 
  private:
@@ -37,16 +56,26 @@ class EncoderProcesses {
     double started = 0;
     std::int64_t replaced = 0;            // in a row, each soon after its start
     std::optional<double> again_at = {};  // when another one takes its place
+    bool leaves = false;                  // it was asked to
   };
 
   [[nodiscard]] Encoder start(int number, std::int64_t replaced) const;
-  void look_at(Encoder& encoder);
+  void read_requests();
+  void start_missing();
+  void withdraw_excess();
+  /// How many there are that stay, those that have failed for good among them.
+  [[nodiscard]] std::int64_t count_staying() const;
+  void look_at(std::optional<Encoder>& place);
   void replace(Encoder& encoder);
 
   std::vector<std::string> words_;
   std::int64_t ranks_;
   const Stopwatch clock_;
-  std::vector<Encoder> encoders_;
+  std::int64_t wanted_;
+  std::vector<std::optional<Encoder>> encoders_;  // by number, up to the most of them
+  double start_again_at_ = 0;                     // after one could not be started
+  Descriptor requests_read_, requests_written_;
+  std::string unfinished_request_;
 };
 
 }  // namespace tributary::app

@@ -66,7 +66,7 @@ struct ExecArguments {
   dup2(nothing, STDIN_FILENO);
   if (!command.prints) dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
-  if (command.store_descriptor >= 0) fcntl(command.store_descriptor, F_SETFD, 0);
+  for (const int descriptor : command.descriptors) fcntl(descriptor, F_SETFD, 0);
   execve(arguments.words.front(), arguments.words.data(), arguments.environment.data());
   _exit(127);
 }

@@ -17,8 +17,8 @@ struct RankCommand {
   int rank = 0;
   std::vector<std::string> words = {};                              // the program is the first
   std::vector<std::pair<std::string, std::string>> variables = {};  // set in addition
-  int store_descriptor = -1;  // the process inherits it; -1: none
-  bool prints = false;        // its output is printed as it comes, not only kept
+  std::vector<int> descriptors = {};                                // the process inherits them
+  bool prints = false;  // its output is printed as it comes, not only kept
 };
 
 /// The command that runs this executable with a verb and its arguments.

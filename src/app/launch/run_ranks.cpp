@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 
 #include "app/launch/command_words.h"
-#include "app/launch/encoder_processes.h"
 #include "app/launch/find_cause.h"
 #include "app/launch/rank_process.h"
 #include "app/terminal/show_error.h"
@@ -131,8 +130,8 @@ class Attempt {
   [[nodiscard]] const std::vector<RankEnd>& ends() const { return ends_; }
 
  private:
-  static RankCommand describe(const LaunchOptions& options, int rank, std::int64_t number,
-                              const StoreSocket& store) {
+  [[nodiscard]] RankCommand describe(const LaunchOptions& options, int rank, std::int64_t number,
+                                     const StoreSocket& store) const {
     RankCommand command = own_command(rank, options.words);
     if (!options.are_ranks) return command;
     command.variables = {{"TRIB_RANK", str(rank)},
@@ -141,11 +140,24 @@ class Attempt {
                          {"TRIB_STORE_PORT", str(store.port)}};
     command.variables.emplace_back(kCommandVariable, options.command);
     if (rank == 0) {
-      command.store_descriptor = store.socket.get();
+      command.descriptors.push_back(store.socket.get());
       command.variables.emplace_back("TRIB_STORE_DESCRIPTOR", str(store.socket.get()));
     }
+    add_encoders(options.encoders, command);
     share_cores(command, options.ranks);
     return command;
+  }
+
+  /// Says how many encoders are beside a rank, and lets rank 0 ask for others.
+  void add_encoders(const EncoderCounts& counts, RankCommand& command) const {
+    if (counts.most > 0) command.words.push_back(str("pool.encoders=", encoders_.wanted()));
+    if (!counts.may_change()) return;
+    command.words.push_back(str("pool.fewest_encoders=", counts.fewest));
+    command.words.push_back(str("pool.most_encoders=", counts.most));
+    if (command.rank != 0) return;
+    command.descriptors.push_back(encoders_.request_descriptor());
+    command.variables.emplace_back(kEncodersDescriptorVariable,
+                                   str(encoders_.request_descriptor()));
   }
 
   [[nodiscard]] bool all_ended() const {

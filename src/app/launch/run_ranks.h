@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "app/launch/encoder_processes.h"
 #include "app/launch/restart_policy.h"
 
 namespace tributary::app {
@@ -13,9 +14,9 @@ struct LaunchOptions {
   std::int64_t ranks = 1;
   std::vector<std::string> words;  // verb and arguments of every rank
   RestartLimits limits;
-  std::string command = {};   // the words to type before the verb to run the job again
-  bool are_ranks = true;      // false: the process is no rank, and may start a job of its own
-  std::int64_t encoders = 0;  // processes beside the ranks
+  std::string command = {};     // the words to type before the verb to run the job again
+  bool are_ranks = true;        // false: the process is no rank, and may start a job of its own
+  EncoderCounts encoders = {};  // processes beside the ranks
   std::vector<std::string> encoder_words = {};  // verb and arguments of each
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <vector>
 
 #include "app/engine/engine.h"
@@ -11,6 +12,17 @@
 #include "config/run/stage_configs.h"
 
 namespace tributary::app {
+namespace {
+
+std::int64_t count_encoders(const config::Plan& plan) {
+  std::set<std::int64_t> encoders;
+  for (const config::ModulePlan& module : plan.modules)
+    if (module.placement == config::Placement::kFlow)
+      encoders.insert(module.ranks.begin(), module.ranks.end());
+  return std::ssize(encoders);
+}
+
+}  // namespace
 
 config::Plan plan_of_job(config::RunConfig run, std::int64_t ranks) {
   run = config::apply_plan(with_adapters(run).run);
@@ -20,19 +32,18 @@ config::Plan plan_of_job(config::RunConfig run, std::int64_t ranks) {
   return plan;
 }
 
-bool check_job(const std::string& configuration, std::span<const std::string> overrides,
-               std::int64_t ranks) {
+std::int64_t check_job(const std::string& configuration, std::span<const std::string> overrides,
+                       std::int64_t ranks) {
   std::error_code not_there;  // an error when it is read
-  if (std::filesystem::is_fifo(configuration, not_there)) return false;
+  if (std::filesystem::is_fifo(configuration, not_there)) return 0;
   const std::vector<config::RunConfig> stages = config::stage_configs(configuration, overrides);
-  bool has_encoders = false;
+  std::int64_t encoders = 0;
   for (const config::RunConfig& stage : stages) {
     config::check_stage(stage, &stage == stages.data());
     const config::Plan plan = plan_of_job(stage, ranks);
-    has_encoders |= std::ranges::count(plan.modules, config::Placement::kFlow,
-                                       &config::ModulePlan::placement) > 0;
+    if (encoders == 0) encoders = count_encoders(plan);
   }
-  return has_encoders;
+  return encoders;
 }
 
 }  // namespace tributary::app

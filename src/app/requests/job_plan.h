@@ -20,9 +20,10 @@ namespace tributary::app {
 /// files and plan of each stage. A configuration that comes from a pipe is left to the one process
 /// that can read it.
 ///
-/// Returns whether a stage has encoders beside its ranks; false where it cannot be read.
+/// Returns how many encoders the plan of the first stage that has some puts beside the ranks; 0
+/// where none has, or it cannot be read.
 /// errors: Fault::kInput as those processes
-[[nodiscard]] bool check_job(const std::string& configuration,
-                             std::span<const std::string> overrides, std::int64_t ranks);
+[[nodiscard]] std::int64_t check_job(const std::string& configuration,
+                                     std::span<const std::string> overrides, std::int64_t ranks);
 
 }  // namespace tributary::app

@@ -318,6 +318,16 @@ void check_pool(const RunConfig& config, KeyChecker& check) {
                  .found = "an empty list",
                  .expected = "one of memfd, ucx, tcp, or several"});
   check_unique(config.pool.engines, "engine", "pool.engines", check);
+  const PoolSection& pool = config.pool;
+  const bool fits = pool.most_encoders == 0 ? pool.fewest_encoders == 0
+                                            : pool.fewest_encoders <= pool.encoders &&
+                                                  pool.encoders <= pool.most_encoders;
+  check.require(fits, "pool.most_encoders",
+                {.what = "config: numbers of encoders do not fit together",
+                 .found = str("fewest ", pool.fewest_encoders, ", at the start ", pool.encoders,
+                              ", most ", pool.most_encoders),
+                 .expected = "fewest_encoders <= encoders <= most_encoders, or no range: both 0",
+                 .fix = "leave them to tributary launch --encoders MIN-MAX"});
 }
 
 void check_drill(const RunConfig& config, KeyChecker& check) {

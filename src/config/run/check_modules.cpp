@@ -42,6 +42,13 @@ void check_trained_beside(const RunConfig& config, const ModuleSection& module, 
                 {.what = "config: module that trains beside the run has no order by arrival",
                  .found = str("pool.order arrival, and ", module.module, " trains"),
                  .expected = str("pool.order data, or ", module.module, " in model.freeze")});
+  // Its encoders wait within each step, so that rates do not say how many a run needs.
+  check.require(config.pool.most_encoders == 0, "pool.most_encoders",
+                {.what = "config: module that trains beside the run has a fixed number of encoders",
+                 .found = str(config.pool.fewest_encoders, " to ", config.pool.most_encoders,
+                              " encoders, and ", module.module, " trains"),
+                 .expected = str("one number, or ", module.module, " in model.freeze"),
+                 .fix = "tributary launch --encoders N"});
 }
 
 /// Checks the rules of one section `parallel.<module>` that depend on its placement.

@@ -265,6 +265,22 @@ std::vector<Key> pool_keys() {
                "Encoder processes for which a run waits before its first step, at most "
                "`parallel.bootstrap_timeout_seconds`; `tributary launch --encoders` sets it.",
            .range = {0, 255}}),
+      key<&R::pool, &P::fewest_encoders>(
+          {.path = "pool.fewest_encoders",
+           .meaning = "Fewest encoder processes that the run asks its launcher for; "
+                      "`tributary launch --encoders MIN-MAX` sets it.",
+           .range = {0, 255}}),
+      key<&R::pool, &P::most_encoders>(
+          {.path = "pool.most_encoders",
+           .meaning = "Most encoder processes that the run asks its launcher for; 0: it leaves "
+                      "their number alone. `tributary launch --encoders MIN-MAX` sets it.",
+           .range = {0, 255}}),
+      key<&R::pool, &P::window_seconds>(
+          {.path = "pool.window_seconds",
+           .meaning = "Time of steps, and at least eight of them, over which a run measures "
+                      "encoders and ranks before it asks for more or fewer encoders.",
+           .unit = "s",
+           .range = kTime}),
       key<&R::pool, &P::ahead>(
           {.path = "pool.ahead",
            .meaning =

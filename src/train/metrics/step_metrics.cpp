@@ -114,6 +114,8 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
                     {"encoder_seconds", rounded(metrics.flow->encoder_seconds, 6)},
                     {"encoder_busy", rounded(metrics.flow->encoder_busy, 6)},
                     {"encoder_blocked", rounded(metrics.flow->encoder_blocked, 6)}};
+  if (metrics.flow && metrics.flow->wanted) line["flow"]["wanted"] = *metrics.flow->wanted;
+  if (metrics.flow && !metrics.flow->reason.empty()) line["reallocation"] = metrics.flow->reason;
   if (!metrics.pipeline.in_flight.empty())
     line["pipeline"] = {{"bubble", rounded(metrics.pipeline.bubble, 5)},
                         {"in_flight", metrics.pipeline.in_flight}};

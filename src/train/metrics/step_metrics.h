@@ -66,6 +66,8 @@ struct FlowUse {
   double encoder_seconds = 0;       // [s] that they were there since, added up over them
   double encoder_busy = 0;          // [s] that they read and encoded
   double encoder_blocked = 0;       // [s] that they had work, and no room for features
+  std::optional<std::int64_t> wanted = {};  // encoders; null: their number is fixed
+  std::string reason = {};                  // for another number than before
 
   [[nodiscard]] std::vector<std::int64_t*> counts() {
     return {&objects,  &bytes,       &encoded_here, &gradients,  &gradients_here,

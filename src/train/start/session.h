@@ -17,6 +17,7 @@
 #include "train/balance/step_planner.h"
 #include "train/checkpoint/compatibility.h"
 #include "train/flow/arrival_order.h"
+#include "train/flow/encoder_request.h"
 #include "train/flow/flow.h"
 #include "train/optimizer/optimizer.h"
 #include "train/placement/run_lanes.h"
@@ -41,9 +42,10 @@ struct Session {
   std::unique_ptr<data::Tokenizer> tokenizer;
   std::unique_ptr<data::SampleEncoder> encoder;
   std::shared_ptr<const MeasuredTimes> times;  // of batch.costs; null: FLOPs
-  std::unique_ptr<StepPlanner> planner;   // null unless samples are balanced; outlives the loader
-  std::unique_ptr<Flow> flow;             // null without placement `flow`; likewise
-  std::unique_ptr<ArrivalOrder> arrival;  // null with pool.order data; likewise
+  std::unique_ptr<StepPlanner> planner;  // null unless samples are balanced; outlives the loader
+  std::unique_ptr<Flow> flow;            // null without placement `flow`; likewise
+  std::unique_ptr<EncoderRequest> encoder_request;  // of rank 0; null: their number is fixed
+  std::unique_ptr<ArrivalOrder> arrival;            // null with pool.order data; likewise
   std::unique_ptr<data::Loader> loader;
   std::unique_ptr<data::HeldOut> held_out;
   std::unique_ptr<Optimizer> optimizer;
