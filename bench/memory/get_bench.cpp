@@ -25,7 +25,7 @@
 
 #include "core/file/crc32c.h"
 #include "core/stopwatch.h"
-#include "memory/transport/memfd.h"
+#include "memory/transport/mapped_memory.h"
 #include "memory/transport/socket/unix_socket.h"
 #include "memory/transport/tcp.h"
 #include "memory/transport/ucx.h"
@@ -156,11 +156,11 @@ void poll_for_ever(Transport& engine) {
 void serve_memfd(int socket, std::uint64_t bytes) {
   const SealedSegment segment(kLayout);
   EqualObjects objects(segment, bytes);
-  Memfd engine(make_end(Role::kProducer, kProcess, &objects), make_key());
+  MappedMemory engine(make_end(Role::kProducer, kProcess, &objects), make_key());
   const std::string directory =
       std::filesystem::temp_directory_path() / str("tributary_get_bench_", getppid());
-  engine.share(segment, directory, "owner");
-  tell(socket, make_row({memfd_key(directory + "/owner")}), segment.descriptor());
+  const TransportKey key = engine.share(segment, nullptr, directory, "owner");
+  tell(socket, make_row({key}), segment.descriptor());
   poll_for_ever(engine);
 }
 
@@ -313,7 +313,7 @@ std::uint64_t objects_of(std::int64_t bytes) {
 
 void memfd_get(benchmark::State& state) {
   get_beside_copy(state, objects_of(state.range(0)), 1, /*has_crc=*/true, serve_memfd, [] {
-    return std::make_unique<Memfd>(make_end(Role::kConsumer, 0, nullptr), make_key());
+    return std::make_unique<MappedMemory>(make_end(Role::kConsumer, 0, nullptr), make_key());
   });
   std::filesystem::remove_all(std::filesystem::temp_directory_path() /
                               str("tributary_get_bench_", getpid()));

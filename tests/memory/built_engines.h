@@ -8,9 +8,10 @@
 
 namespace tributary::memory {
 
-/// The engines whose links are sockets, as far as they are built.
+/// The engines whose links are sockets, as far as they are built. That of CUDA devices needs none:
+/// its device is one of the host, and what the driver does is left out.
 [[nodiscard]] inline std::vector<Engine> socket_engines() {
-  std::vector<Engine> engines = {Engine::kTcp, Engine::kMemfd};
+  std::vector<Engine> engines = {Engine::kTcp, Engine::kMemfd, Engine::kCudaMap};
   if (TRIB_HAS_UCX) engines.push_back(Engine::kUcx);
   return engines;
 }

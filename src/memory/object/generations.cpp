@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 // GCC warns that ThreadSanitizer does not know fences. Here it loses nothing: a mapped reader sees
 // the memory at other addresses than its owner, which ThreadSanitizer takes for other memory.
@@ -36,28 +37,37 @@ void clear_generation(Generations generations, std::span<const PageRun> runs) {
 }
 
 Status copy_object(std::span<const std::atomic<std::uint64_t>> generations,
-                   std::span<const std::byte> segment, std::uint32_t page_bytes,
-                   std::span<const PageRun> runs, std::uint64_t generation,
-                   std::span<std::byte> into) {
-  std::uint64_t room = 0;
+                   std::uint32_t page_bytes, std::span<const PageRun> runs,
+                   std::uint64_t generation, std::uint64_t object_bytes, const CopyPieces& copy) {
+  std::vector<ObjectPiece> pieces;
+  std::uint64_t placed = 0;
   for (const PageRun& run : runs) {
-    const std::uint64_t end = std::uint64_t{run.first} + run.count;
-    if (end > generations.size() || end * page_bytes > segment.size()) return Status::kBounds;
-    room += std::uint64_t{run.count} * page_bytes;
+    if (std::uint64_t{run.first} + run.count > generations.size()) return Status::kBounds;
+    const std::uint64_t bytes =
+        std::min(object_bytes - placed, std::uint64_t{run.count} * page_bytes);
+    pieces.push_back({std::uint64_t{run.first} * page_bytes, placed, bytes});
+    placed += bytes;
   }
-  if (room < into.size()) return Status::kBounds;
+  if (placed < object_bytes) return Status::kBounds;
   if (!is_current(generations, runs, generation, std::memory_order_acquire)) return Status::kStale;
-  for (const PageRun& run : runs) {
-    const std::size_t bytes =
-        std::min<std::uint64_t>(into.size(), std::uint64_t{run.count} * page_bytes);
-    const std::span<const std::byte> from =
-        segment.subspan(std::uint64_t{run.first} * page_bytes, bytes);
-    std::memcpy(into.data(), from.data(), bytes);  // std::ranges::copy goes byte by byte
-    into = into.subspan(bytes);
-  }
+  if (const Status copied = copy(pieces); copied != Status::kOk) return copied;
   std::atomic_thread_fence(std::memory_order_acquire);
   return is_current(generations, runs, generation, std::memory_order_relaxed) ? Status::kOk
                                                                               : Status::kStale;
+}
+
+Status copy_object(std::span<const std::atomic<std::uint64_t>> generations,
+                   std::span<const std::byte> segment, std::uint32_t page_bytes,
+                   std::span<const PageRun> runs, std::uint64_t generation,
+                   std::span<std::byte> into) {
+  if (segment.size() / page_bytes < generations.size()) return Status::kBounds;
+  return copy_object(generations, page_bytes, runs, generation, into.size(),
+                     [&](std::span<const ObjectPiece> pieces) {
+                       for (const ObjectPiece& piece : pieces)  // std::ranges::copy goes bytewise
+                         std::memcpy(into.data() + piece.in_object,
+                                     segment.data() + piece.in_segment, piece.bytes);
+                       return Status::kOk;
+                     });
 }
 
 }  // namespace tributary::memory

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "memory/arena/arena.h"
@@ -20,8 +21,24 @@ void store_generation(Generations generations, std::span<const PageRun> runs,
 /// Says that the pages hold no object; they may be written after the return.
 void clear_generation(Generations generations, std::span<const PageRun> runs);
 
+/// Bytes of an object that lie together. units: bytes from the begin of the segment, of the object
+struct ObjectPiece {
+  std::uint64_t in_segment = 0, in_object = 0, bytes = 0;
+};
+/// Copies pieces, and returns when all of them are there.
+using CopyPieces = std::function<Status(std::span<const ObjectPiece>)>;
+
 /// Copies an object out of mapped memory. A lease keeps the owner from writing meanwhile; where the
 /// owner took it away after all, the copy is discarded.
+///
+/// shape:  the object's bytes lie in `runs` of a segment with so many pages, in order
+/// errors: kStale when the generation of a run is another one, before or after the copy; kBounds
+///         when the runs leave the segment or do not hold the object; what `copy` ends with
+[[nodiscard]] Status copy_object(std::span<const std::atomic<std::uint64_t>> generations,
+                                 std::uint32_t page_bytes, std::span<const PageRun> runs,
+                                 std::uint64_t generation, std::uint64_t object_bytes,
+                                 const CopyPieces& copy);
+/// The same out of memory of the host.
 ///
 /// shape:  the object's bytes lie in `runs` of `segment`, in order; `into` has its size
 /// errors: kStale when the generation of a run is another one, before or after the copy; kBounds

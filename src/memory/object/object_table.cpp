@@ -81,6 +81,7 @@ const ObjectHandle& ObjectTable::seal(SlotId id, const ObjectDescription& descri
             .dims = static_cast<std::uint8_t>(description.shape.size())};
   std::ranges::copy(description.shape, fields.shape);
   if (!description.has_crc) fields.flags |= kNoCrc;
+  if (description.is_on_device) fields.flags |= kOnDevice;
   if (slot.runs.size() > kMaxExtents && description.bytes > 0) {
     fields.flags |= kScattered;
   } else {

@@ -49,6 +49,7 @@ struct ObjectDescription {
   ElementType dtype = ElementType::kU8;
   std::vector<std::uint32_t> shape = {};  // at most kMaxDims; empty: plain bytes
   bool has_crc = true;
+  bool is_on_device = false;  // too, in the same pages
 };
 
 /// The segment that a table keeps account of.

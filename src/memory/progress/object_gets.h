@@ -16,14 +16,16 @@ namespace tributary::memory {
 /// An object, as its producer has sealed it: `fields` say its dtype, shape and tokens.
 struct PoolObject {
   WireHandle fields;
-  ObjectBuffer bytes;  // fields.bytes of them
+  ObjectBuffer bytes;  // fields.bytes of them, on the device where it was copied from one
 };
 
 /// The objects that a process is reading, each into memory of its own.
 class ObjectGets {
  public:
-  ObjectGets(const Reader& self, std::vector<std::unique_ptr<Transport>> engines)
-      : links_(self, std::move(engines)) {}
+  /// `device` is that of the engine `cuda`; null without it.
+  ObjectGets(const Reader& self, std::vector<std::unique_ptr<Transport>> engines,
+             std::shared_ptr<DeviceMemory> device)
+      : device_(std::move(device)), links_(self, std::move(engines)) {}
 
   void start(const StartGet& action, const PageTable& table, TimePoint now);
   /// Tells each read that has ended, once, with what has come where it succeeded. Returns whether
@@ -35,6 +37,9 @@ class ObjectGets {
   [[nodiscard]] const ObjectLinks& links() const { return links_; }
 
  private:
+  [[nodiscard]] ObjectBuffer make_buffer(const WireHandle& fields, Engine engine) const;
+
+  std::shared_ptr<DeviceMemory> device_;
   std::map<std::uint64_t, PoolObject> under_way_;  // outlives the engines, which write into it
   ObjectLinks links_;
 };

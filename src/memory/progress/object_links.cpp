@@ -4,8 +4,9 @@
 #include <array>
 #include <variant>
 
+#include "core/error.h"
 #include "core/log.h"
-#include "memory/transport/memfd.h"
+#include "memory/transport/mapped_memory.h"
 #include "memory/transport/tcp.h"
 #include "memory/transport/ucx.h"
 
@@ -30,6 +31,13 @@ bool is_fault_of_engine(Status status) {
 
 }  // namespace
 
+std::shared_ptr<DeviceMemory> device_of(Engine engine,
+                                        const std::shared_ptr<DeviceMemory>& device) {
+  if (engine != Engine::kCudaMap) return nullptr;
+  TRIB_CHECK(device, .what = "memory: the engine cuda is opened without a device");
+  return device;
+}
+
 /// Connecting is the probe: a link that breaks later lets its engine rest.
 bool ObjectLinks::open(Owner& owner, TimePoint now) {
   std::vector<Transport*> all, rested;
@@ -40,8 +48,9 @@ bool ObjectLinks::open(Owner& owner, TimePoint now) {
   }
   const auto connect = [&](Transport& engine) {
     const Result<PeerLink> link = engine.connect(owner.row, now + kConnectTime);
-    if (link) owner.link = link.value();
-    return link ? Status::kOk : Status::kPeerLost;
+    if (!link) return link.refusal().reason;
+    owner.link = link.value();
+    return std::string();
   };
   Result<EngineChoice> choice = choose_engine(owner.row, self_, rested, connect);
   if (!choice) choice = choose_engine(owner.row, self_, all, connect);
@@ -69,7 +78,7 @@ void ObjectLinks::leave(Owner& owner, std::string_view why, TimePoint now) {
 }
 
 void ObjectLinks::get(std::uint64_t request, const SegmentRow& row, const ObjectHandle& handle,
-                      std::span<std::byte> into, TimePoint now) {
+                      const Place& place, TimePoint now) {
   if (handle.fields.bytes == 0) {
     ended_.push_back({.request = request, .status = Status::kOk});
     return;
@@ -84,8 +93,8 @@ void ObjectLinks::get(std::uint64_t request, const SegmentRow& row, const Object
     return;
   }
   const auto parts = static_cast<std::int64_t>(handle.fields.bytes / kGetBytes + 1);
-  const Result<TransferId> transfer =
-      owner.engine->post_get(owner.link, handle, into, now + kGetTime * parts);
+  const Result<TransferId> transfer = owner.engine->post_get(
+      owner.link, handle, place(owner.engine->traits().engine), now + kGetTime * parts);
   if (transfer)
     requests_[{owner.engine, transfer.value()}] = {
         .number = request, .process = row.process, .link = owner.link};
@@ -162,9 +171,11 @@ std::vector<std::unique_ptr<Transport>> open_engines(const LinkEnd& end, const J
                                                      const EngineOptions& options) {
   std::vector<std::unique_ptr<Transport>> engines;
   for (const Engine engine : options.engines)
-    if (engine == Engine::kMemfd)
-      engines.push_back(
-          std::make_unique<Memfd>(end, key, MemfdOptions{.copy_threads = options.copy_threads}));
+    if (engine == Engine::kMemfd || engine == Engine::kCudaMap)
+      engines.push_back(std::make_unique<MappedMemory>(
+          end, key,
+          MappedOptions{.copy_threads = options.copy_threads,
+                        .device = device_of(engine, options.device)}));
     else if (engine == Engine::kTcp)
       engines.push_back(std::make_unique<Tcp>(end, key));
     else

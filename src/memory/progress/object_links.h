@@ -13,6 +13,7 @@
 
 #include "memory/protocol/event.h"
 #include "memory/transport/choose_engine.h"
+#include "memory/transport/cuda/device_memory.h"
 #include "memory/transport/socket_links.h"
 
 namespace tributary::memory {
@@ -27,10 +28,12 @@ class ObjectLinks {
   ObjectLinks(const Reader& self, std::vector<std::unique_ptr<Transport>> engines)
       : self_(self), engines_(std::move(engines)) {}
 
-  /// Reads an object of the segment `row`; `into` has its size and stays in place until poll()
-  /// tells the GetDone of this request.
+  /// Gives the memory for an object, once it is known which engine brings it.
+  using Place = std::function<std::span<std::byte>(Engine)>;
+  /// Reads an object of the segment `row` into memory that has its size and stays in place until
+  /// poll() tells the GetDone of this request. No memory is asked for where no engine works.
   void get(std::uint64_t request, const SegmentRow& row, const ObjectHandle& handle,
-           std::span<std::byte> into, TimePoint now);
+           const Place& place, TimePoint now);
   /// Tells each GET that has ended, once. Returns whether there was anything to do.
   bool poll(TimePoint now, const std::function<void(const GetDone&)>& tell);
   /// Closes links to owners that `is_current` does not know any more; their GETs end.
@@ -75,11 +78,17 @@ class ObjectLinks {
 struct EngineOptions {
   std::vector<Engine> engines = {Engine::kMemfd, Engine::kTcp};  // that may be used
   std::uint32_t copy_threads = 1;
-  std::string host = {};  // the address of this machine whose network is used
+  std::string host = {};                      // the address of this machine whose network is used
+  std::shared_ptr<DeviceMemory> device = {};  // of the engine `cuda`
 };
+/// The device that an engine over mapped memory has; null for memfd.
+///
+/// errors: Fault::kBug when `cuda` has none
+[[nodiscard]] std::shared_ptr<DeviceMemory> device_of(Engine engine,
+                                                      const std::shared_ptr<DeviceMemory>& device);
 /// Opens a reader's engines.
 ///
-/// errors: Fault::kInput when one of them is not built
+/// errors: Fault::kInput when one of them is not built; Fault::kBug when `cuda` has no device
 [[nodiscard]] std::vector<std::unique_ptr<Transport>> open_engines(const LinkEnd& end,
                                                                    const JobKey& key,
                                                                    const EngineOptions& options);

@@ -52,18 +52,15 @@ class PoolProducer::Impl {
     return task;
   }
 
-  void finish(const Task& task, std::span<const std::byte> bytes, ObjectDescription description) {
+  void finish(const Task& task, std::span<const std::byte> bytes, ObjectDescription description,
+              const std::byte* on_device) {
     check_shape(bytes.size(), description);
     description.bytes = bytes.size();
     description.crc32c = crc32c(bytes);
     description.has_crc = true;
-    for (const std::span<std::byte> part : task.pages) {
-      const std::size_t count = std::min(part.size(), bytes.size());
-      std::ranges::copy(bytes.first(count), part.begin());
-      bytes = bytes.subspan(count);
-    }
-    TRIB_CHECK(bytes.empty(), .what = "memory: the pages of an object do not hold its bytes",
-               .where = str("sample ", task.key.sample), .found = str(bytes.size(), " B too many"));
+    ProducerMemory::write(bytes, task.pages);
+    description.is_on_device =
+        on_device != nullptr && memory_->write_copy({on_device, bytes.size()}, task.pages);
     end_task(task, Encoded{.slot = task.slot, .description = description});
     const std::lock_guard lock(mutex_);
     ++counts_.objects;
@@ -143,14 +140,12 @@ class PoolProducer::Impl {
     const SegmentLayout layout{.bytes = options.capacity_bytes / page * page,
                                .page_bytes = static_cast<std::uint32_t>(page)};
     member_.reset();
-    if (!segment_ || segment_->layout().bytes != layout.bytes ||
-        segment_->layout().page_bytes != layout.page_bytes)
-      segment_.emplace(layout);
+    if (!memory_ || memory_->segment().layout() != layout) memory_.emplace(layout, options.device);
     has_ended_ = false;
     end_ = End::kNone;
     const std::uint16_t process = options.process.value_or(draw_process(found.job));
     const std::uint32_t incarnation = incarnation_now();
-    member_ = std::make_unique<OwningMember>(found, options, *segment_, process, incarnation);
+    member_ = std::make_unique<OwningMember>(found, options, *memory_, process, incarnation);
     const SegmentRow row{.tier = Tier::kDram,
                          .process = process,
                          .length = layout.bytes,
@@ -175,8 +170,8 @@ class PoolProducer::Impl {
         options.bind.empty() ? local_host_towards(found.job.endpoint) : options.bind;
     std::vector<TransportKey> keys;
     for (const Engine engine : options.engines) {
-      if (engine == Engine::kMemfd) {
-        share_memory(options, name, keys);
+      if (engine == Engine::kMemfd || engine == Engine::kCudaMap) {
+        share_memory(engine, options, name, keys);
         continue;
       }
       TcpListener listener = listen_on({.host = host, .port = 0}, options.allow_public);
@@ -191,12 +186,14 @@ class PoolProducer::Impl {
     return keys;
   }
 
-  void share_memory(const PoolProducerOptions& options, const std::string& name,
+  void share_memory(Engine engine, const PoolProducerOptions& options, const std::string& name,
                     std::vector<TransportKey>& keys) {
     try {
       const std::string sockets = socket_directory_of(options.directory);
-      member_->memfd.share(*segment_, sockets, name);
-      keys.push_back(memfd_key(str(sockets, "/", name)));
+      const SealedSegment& segment = memory_->segment();
+      keys.push_back(engine == Engine::kMemfd
+                         ? member_->memfd.share(segment, nullptr, sockets, name)
+                         : member_->cuda->share(segment, memory_->copy(), sockets, name + "d"));
     } catch (const Error& error) {
       log_note(str("memory: readers of this host have no shared memory: ", error.what()));
     }
@@ -294,7 +291,7 @@ class PoolProducer::Impl {
     tasks_.push_back({.slot = action.slot,
                       .key = action.key,
                       .step = member_->core.objects().slot(action.slot).step,
-                      .pages = memory_of(*segment_, action.runs)});
+                      .pages = memory_->pages_of(action.runs)});
     changed_.notify_one();
   }
   void perform(const StartGet& action) {
@@ -342,7 +339,7 @@ class PoolProducer::Impl {
   }
 
   // The progress thread alone uses these, once it has started.
-  std::optional<SealedSegment> segment_;
+  std::optional<ProducerMemory> memory_;
   std::unique_ptr<OwningMember> member_;
   bool has_ended_ = false, is_blocked_ = false;
   Nanoseconds blocked_{};
@@ -373,8 +370,8 @@ std::optional<PoolProducer::Task> PoolProducer::next(Nanoseconds patience) {
   return impl_->next(patience);
 }
 void PoolProducer::finish(const Task& task, std::span<const std::byte> bytes,
-                          const ObjectDescription& description) {
-  impl_->finish(task, bytes, description);
+                          const ObjectDescription& description, const std::byte* on_device) {
+  impl_->finish(task, bytes, description, on_device);
 }
 void PoolProducer::fail(const Task& task, std::string reason) {
   impl_->fail(task, std::move(reason));

@@ -11,6 +11,7 @@
 #include "memory/object/object_table.h"
 #include "memory/progress/object_gets.h"
 #include "memory/status.h"
+#include "memory/transport/cuda/device_memory.h"
 #include "memory/transport/transport.h"
 
 namespace tributary::memory {
@@ -25,6 +26,7 @@ struct PoolProducerOptions {
                                       // the controller
   bool allow_public = false;          // whether it may be one of the public network
   std::vector<Engine> engines = {Engine::kMemfd, Engine::kTcp};  // that readers may use
+  std::shared_ptr<DeviceMemory> device = {};  // of the engine `cuda`; has a copy of the segment
   std::optional<std::uint16_t> process = {};  // its number in the pool; empty: drawn
   Nanoseconds patience{10'000'000'000};       // to find a controller and be let in
 };
@@ -65,11 +67,13 @@ class PoolProducer {
   /// Null: the job ended, `patience` passed without work, or something that was asked for has come.
   [[nodiscard]] std::optional<Task> next(Nanoseconds patience);
   /// Copies the bytes into the pages and computes their checksum, on the caller's thread; of the
-  /// description dtype, shape and tokens count. Does nothing after the end of the job.
+  /// description dtype, shape and tokens count. Does nothing after the end of the job. `on_device`
+  /// has the same bytes on the producer's device, written by work that has ended, or is null: then
+  /// readers copy them from the host alone.
   ///
   /// errors: Fault::kBug when the pages do not hold the bytes or the task is not under way
   void finish(const Task& task, std::span<const std::byte> bytes,
-              const ObjectDescription& description);
+              const ObjectDescription& description, const std::byte* on_device = nullptr);
   /// The object could not be made. It is tried again, here; after `encode_attempts` readers are
   /// told that nobody makes it.
   void fail(const Task& task, std::string reason);

@@ -9,6 +9,7 @@
 
 #include "memory/progress/object_gets.h"
 #include "memory/status.h"
+#include "memory/transport/cuda/device_memory.h"
 #include "memory/transport/transport.h"
 #include "memory/wire/structures.h"
 
@@ -22,6 +23,7 @@ struct PoolReaderOptions {
   std::uint32_t gets = 4;          // objects on their way at a time
   std::uint32_t copy_threads = 1;  // for memory of this host
   std::vector<Engine> engines = {Engine::kMemfd, Engine::kTcp};  // that may be used
+  std::shared_ptr<DeviceMemory> device = {};                     // of the engine `cuda`
   Nanoseconds patience{10'000'000'000};                          // to find the controller
 };
 

@@ -8,15 +8,6 @@
 
 namespace tributary::memory {
 
-std::vector<std::span<std::byte>> memory_of(const SealedSegment& segment,
-                                            std::span<const PageRun> runs) {
-  const std::uint64_t page = segment.layout().page_bytes;
-  std::vector<std::span<std::byte>> parts;
-  for (const PageRun& run : runs)
-    parts.push_back(segment.bytes().subspan(run.first * page, run.count * page));
-  return parts;
-}
-
 Grant ServedObjects::grant(const PeerIdentity& peer, const GetRequest& request) {
   Grant given{.status = Status::kEpoch};  // of a core that has ended
   for (Action& action : core_.step(MessageReceived{peer, request}, steady_now())) {
@@ -29,7 +20,7 @@ Grant ServedObjects::grant(const PeerIdentity& peer, const GetRequest& request) 
              .status = static_cast<Status>(answer->reply.status),
              .crc32c = answer->reply.crc32c};
     std::uint64_t skipped = answer->offset, left = answer->length;
-    for (const std::span<std::byte> part : memory_of(segment_, answer->runs)) {
+    for (const std::span<std::byte> part : memory_.pages_of(answer->runs)) {
       const std::uint64_t begin = std::min<std::uint64_t>(skipped, part.size());
       const std::uint64_t count = std::min<std::uint64_t>(left, part.size() - begin);
       if (count > 0) given.parts.push_back(part.subspan(begin, count));

@@ -4,22 +4,18 @@
 #include <span>
 #include <vector>
 
+#include "memory/progress/producer_memory.h"
 #include "memory/protocol/owner_core.h"
-#include "memory/transport/sealed_segment.h"
 #include "memory/transport/transport.h"
 
 namespace tributary::memory {
-
-/// The memory of consecutive pages, run by run.
-[[nodiscard]] std::vector<std::span<std::byte>> memory_of(const SealedSegment& segment,
-                                                          std::span<const PageRun> runs);
 
 /// Lets engines read what an owner has: each request is an event of its core. What the core asks
 /// for beside the answer is kept for the progress thread, since engines call from within poll().
 class ServedObjects final : public ObjectServer {
  public:
   /// owns: borrows both
-  ServedObjects(OwnerCore& core, const SealedSegment& segment) : core_(core), segment_(segment) {}
+  ServedObjects(OwnerCore& core, const ProducerMemory& memory) : core_(core), memory_(memory) {}
 
   [[nodiscard]] Grant grant(const PeerIdentity& peer, const GetRequest& request) override;
   void end_grant(std::uint64_t grant_id) override;
@@ -32,7 +28,7 @@ class ServedObjects final : public ObjectServer {
 
  private:
   OwnerCore& core_;
-  const SealedSegment& segment_;
+  const ProducerMemory& memory_;
   std::vector<Action> actions_;
 };
 

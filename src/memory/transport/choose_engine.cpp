@@ -18,14 +18,17 @@ constexpr std::size_t kPatternBytes = std::size_t{64} << 10;
 struct Preference {
   Reach distance;
   Tier tier;
-  std::array<Engine, 3> engines;
+  std::array<Engine, 4> engines;
   std::size_t count;
 };
 
 constexpr std::array kPreferences = {
     Preference{Reach::kProcess, Tier::kDram, {Engine::kInProcess}, 1},
     Preference{Reach::kProcess, Tier::kHbm, {Engine::kInProcess}, 1},
-    Preference{Reach::kHost, Tier::kDram, {Engine::kMemfd, Engine::kUcx, Engine::kTcp}, 3},
+    Preference{Reach::kHost,
+               Tier::kDram,
+               {Engine::kCudaMap, Engine::kMemfd, Engine::kUcx, Engine::kTcp},
+               4},
     Preference{Reach::kHost, Tier::kHbm, {Engine::kCudaMap}, 1},
     Preference{Reach::kNetwork, Tier::kDram, {Engine::kUcx, Engine::kTcp}, 2},
     Preference{Reach::kNetwork, Tier::kHbm, {Engine::kCudaMap, Engine::kUcx}, 2},
@@ -71,7 +74,7 @@ std::string_view name_of(Engine engine) {
     case Engine::kUcx:
       return "ucx";
     case Engine::kCudaMap:
-      return "cuda-map";
+      return "cuda";
   }
   return "unknown";
 }
@@ -117,7 +120,7 @@ Status probe_engine(Transport& engine, const SegmentRow& row, const ObjectHandle
 
 Result<EngineChoice> choose_engine(const SegmentRow& row, const Reader& reader,
                                    std::span<Transport* const> engines,
-                                   const std::function<Status(Transport&)>& probe,
+                                   const std::function<std::string(Transport&)>& probe,
                                    std::optional<Engine> required) {
   const Reach distance = distance_to(row, reader);
   const std::string segment = str("segment of process ", row.process, ", ", name_of(row.tier));
@@ -137,8 +140,8 @@ Result<EngineChoice> choose_engine(const SegmentRow& row, const Reader& reader,
       pass_over(wanted, "does not reach this memory");
     } else if (distance != Reach::kProcess && row.find_key(wanted) == nullptr) {
       pass_over(wanted, "not offered by the owner");
-    } else if (const Status status = probe(**found); status != Status::kOk) {
-      pass_over(wanted, str("probe ended with ", name_of(status)));
+    } else if (const std::string fault = probe(**found); !fault.empty()) {
+      pass_over(wanted, fault);
     } else {
       choice.engine = *found;
       break;

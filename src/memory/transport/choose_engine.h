@@ -38,17 +38,17 @@ struct Reader {
 
 struct EngineChoice {
   Transport* engine = nullptr;
-  std::string passed_over;  // why not a better open one: `memfd: probe ended with timeout`
+  std::string passed_over;  // why not a better open one: `memfd: not offered by the owner`
 };
-/// Takes the first engine of preferred_engines() that is there, reaches the row, and passes
-/// `probe`; logs the choice.
+/// Takes the first engine of preferred_engines() that is there, reaches the row, and against which
+/// `probe` has nothing to say; logs the choice.
 ///
 /// errors: Refusal (`engine`), which names every engine and what is against it. Fault::kInput when
 ///         `required` is set and the choice is another engine: an RDMA network that is not one must
 ///         be noticed at the start
-[[nodiscard]] Result<EngineChoice> choose_engine(const SegmentRow& row, const Reader& reader,
-                                                 std::span<Transport* const> engines,
-                                                 const std::function<Status(Transport&)>& probe,
-                                                 std::optional<Engine> required = std::nullopt);
+[[nodiscard]] Result<EngineChoice> choose_engine(
+    const SegmentRow& row, const Reader& reader, std::span<Transport* const> engines,
+    const std::function<std::string(Transport&)>& probe,
+    std::optional<Engine> required = std::nullopt);
 
 }  // namespace tributary::memory

@@ -23,6 +23,7 @@ struct SegmentLayout {
     return (table + page_bytes - 1) / page_bytes * page_bytes;
   }
   [[nodiscard]] std::uint64_t mapped_bytes() const { return control_bytes() + bytes; }
+  friend bool operator==(const SegmentLayout&, const SegmentLayout&) = default;
 };
 
 /// One mapping of a segment.

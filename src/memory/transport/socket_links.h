@@ -66,7 +66,8 @@ class SocketLinks {
   /// Sends a message with a descriptor beside it, over a unix socket.
   Status send_descriptor(PeerLink link, FrameType type, std::span<const std::byte> body,
                          int descriptor);
-  /// The descriptor that came over a link last; owns nothing when none did.
+  /// The descriptors that came over a link, in their order, one a call; owns nothing when none is
+  /// left.
   [[nodiscard]] Descriptor take_descriptor(PeerLink link);
   /// Counts a refusal that the user of a link decided on, and closes the link.
   void refuse(PeerLink link, const Refusal& refusal);

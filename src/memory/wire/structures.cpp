@@ -66,6 +66,10 @@ bool is_shape_of(const WireHandle& handle) {
   return bytes == handle.bytes;
 }
 
+bool is_on_device(const WireHandle& handle) {
+  return (handle.flags & (kOnDevice | kScattered)) == kOnDevice;
+}
+
 std::optional<std::uint32_t> checksum_of(const WireHandle& handle) {
   return (handle.flags & kNoCrc) == 0 ? std::optional(handle.crc32c) : std::nullopt;
 }

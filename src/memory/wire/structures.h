@@ -53,6 +53,8 @@ static_assert(WireType<Extent> && sizeof(Extent) == 16);
 
 inline constexpr std::uint16_t kNoCrc = 1;      // generation checks alone protect the bytes
 inline constexpr std::uint16_t kScattered = 2;  // no extents: only the owner can resolve the pages
+inline constexpr std::uint16_t kOnDevice =
+    4;  // the same bytes lie in the pages of the owner's device
 
 /// The fixed part of a handle; its extents follow on the wire. An object that cannot be made has a
 /// handle without bytes and extents, so that nobody waits for it. `tier`, `dtype` hold Tier and
@@ -73,6 +75,8 @@ struct WireHandle {
 static_assert(WireType<WireHandle> && sizeof(WireHandle) == 88);
 /// Whether shape and dtype make as many bytes as the object has; without dims it is plain bytes.
 [[nodiscard]] bool is_shape_of(const WireHandle& handle);
+/// Whether readers with a device may copy the object from the owner's: it has extents there.
+[[nodiscard]] bool is_on_device(const WireHandle& handle);
 /// The checksum that the object's bytes must have; none with kNoCrc.
 [[nodiscard]] std::optional<std::uint32_t> checksum_of(const WireHandle& handle);
 

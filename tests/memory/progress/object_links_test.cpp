@@ -3,6 +3,8 @@
 
 #include "memory/progress/object_links.h"
 
+#include <gmock/gmock.h>
+
 #include "memory/transport/faulty.h"
 #include "tests/memory/built_engines.h"
 #include "tests/memory/transport/object_owner.h"
@@ -31,7 +33,8 @@ class TwoEngines : public testing::TestWithParam<Engine> {
   Status get(const ObjectHandle& handle, Nanoseconds passes = {}) {
     std::optional<Status> ended;
     into.assign(handle.fields.bytes, std::byte{0});
-    links->get(++request, row, handle, into, then());
+    links->get(
+        ++request, row, handle, [this](Engine) { return std::span(into); }, then());
     passed = passed + passes;
     EXPECT_TRUE(owners.until([&] {
       links->poll(then(), [&](const GetDone& done) {
@@ -116,6 +119,47 @@ TEST_P(TwoEngines, LetTheFirstOneTryAgainAfterARestThatGrows) {
   tries_first();
 }
 
+/// Reads from an owner with a device, with the engine `cuda` and with TCP.
+class DeviceAndHost : public TwoEngines {
+ protected:
+  void start_on(const std::shared_ptr<HostDevice>& device) {
+    start({});
+    std::vector<std::unique_ptr<Transport>> engines;
+    engines.push_back(open_reader(Engine::kCudaMap, {.device = device}).engine);
+    engines.push_back(open_reader(Engine::kTcp).engine);
+    links.emplace(Reader{.process = 1, .host_id = kHost}, std::move(engines));
+  }
+};
+
+TEST_P(DeviceAndHost, ReadOverTheHostWithoutAccessToTheDevice) {
+  start_on(std::make_shared<HostDevice>(3));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(get(object), Status::kOk);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("is read by tcp (cuda: device 3 has no access to device 1)"));
+  EXPECT_TRUE(into == make_bytes(1, 200'000));
+}
+
+TEST_P(DeviceAndHost, ReadOverTheHostWhenTheDeviceFails) {
+  const auto device = std::make_shared<HostDevice>(2, std::set{ObjectOwner::kDevice});
+  start_on(device);
+  EXPECT_EQ(get(object), Status::kOk);
+  EXPECT_TRUE(reads_with(Engine::kCudaMap));
+  device->is_broken = true;
+  EXPECT_EQ(get(object), Status::kBackend);
+  EXPECT_EQ(get(object), Status::kOk);
+  EXPECT_TRUE(into == make_bytes(1, 200'000));
+  EXPECT_TRUE(reads_with(Engine::kTcp));
+}
+
+TEST_P(DeviceAndHost, ReadOverTheNetworkFromAnotherMachine) {
+  start_on(std::make_shared<HostDevice>(2, std::set{ObjectOwner::kDevice}));
+  row.host_id = {};
+  EXPECT_EQ(get(object), Status::kOk);
+  EXPECT_TRUE(reads_with(Engine::kTcp));
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, DeviceAndHost, testing::Values(Engine::kCudaMap), engine_of_case);
 INSTANTIATE_TEST_SUITE_P(Engines, TwoEngines, testing::ValuesIn([] {
                            std::vector<Engine> engines = socket_engines();
                            std::erase(engines, Engine::kTcp);

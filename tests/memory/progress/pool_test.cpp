@@ -51,7 +51,7 @@ struct Pool {
       if (!object) continue;
       ++came;
       EXPECT_EQ(object->fields.key, key);
-      EXPECT_TRUE(std::ranges::equal(object->bytes.span(), bytes_of(key)));
+      EXPECT_TRUE(read_host(object->bytes) == bytes_of(key));
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(object->bytes.data()) % 64, 0);
     }
     readers[reader]->finish_step(step);
@@ -65,7 +65,16 @@ struct Pool {
     return came;
   }
 
+  /// The bytes of an object, wherever it lies.
+  std::vector<std::byte> read_host(const ObjectBuffer& bytes) {
+    on_device += bytes.is_on_device() ? 1U : 0U;
+    return device->read(bytes.span());
+  }
+
   JobDirectory directory;
+  // One for all processes of the pool.
+  std::shared_ptr<HostDevice> device = std::make_shared<HostDevice>(1);
+  std::atomic<std::uint64_t> on_device = 0;  // objects that came to it
   std::unique_ptr<PoolController> controller;
   std::vector<std::unique_ptr<PoolReader>> readers;
   std::uint64_t planned = 0;
@@ -76,9 +85,11 @@ class PoolOverEngine : public testing::TestWithParam<Engine> {};
 TEST_P(PoolOverEngine, BringsEveryObjectToItsReader) {
   Pool pool(0, 2);
   for (const std::uint32_t reader : {0, 1})
-    pool.add_reader({.consumer = reader, .engines = {Engine::kMemfd, GetParam()}});
+    pool.add_reader(
+        {.consumer = reader, .engines = {Engine::kMemfd, GetParam()}, .device = pool.device});
   PoolProducerOptions options = producer_options(pool.directory.path());
   options.engines = {GetParam()};
+  if (GetParam() == Engine::kCudaMap) options.device = pool.device;
   Encoder one(options);
   Encoder other(options);
   ASSERT_TRUE(pool.know_producers(2));
@@ -104,6 +115,8 @@ TEST_P(PoolOverEngine, BringsEveryObjectToItsReader) {
   EXPECT_EQ(made(one) + made(other), 8 * kSteps);
   EXPECT_GT(std::min(made(one), made(other)), kSteps);  // both had their share
   EXPECT_TRUE(until([&] { return one.producer().counts().pages_used == 0; }));
+  EXPECT_EQ(pool.on_device, GetParam() == Engine::kCudaMap ? 8 * kSteps : 0);
+  EXPECT_EQ(pool.device->allocations, 0);
 
   pool.controller->finish();
   EXPECT_TRUE(until([&] { return one.producer().end() == End::kFinished; }));

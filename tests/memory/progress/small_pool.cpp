@@ -53,6 +53,7 @@ PoolProducerOptions producer_options(const std::string& directory) {
 
 Encoder::Encoder(const PoolProducerOptions& options, bool works_at_once)
     : works(works_at_once),
+      device_(std::static_pointer_cast<HostDevice>(options.device)),
       producer_(std::make_unique<PoolProducer>(options)),
       thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
@@ -74,8 +75,20 @@ void Encoder::work(const std::stop_token& stop) {
       continue;
     }
     const std::vector<std::byte> bytes = bytes_of(task->key);
-    producer_->finish(*task, bytes, {.tokens = static_cast<std::uint32_t>(task->key.sample)});
+    const ObjectDescription description{.tokens = static_cast<std::uint32_t>(task->key.sample)};
+    if (device_)
+      finish_on(*device_, *producer_, *task, bytes, description);
+    else
+      producer_->finish(*task, bytes, description);
   }
+}
+
+void finish_on(HostDevice& device, PoolProducer& producer, const PoolProducer::Task& task,
+               std::span<const std::byte> bytes, const ObjectDescription& description) {
+  std::byte* made = device.allocate(bytes.size()).value();
+  device.write(bytes, made);
+  producer.finish(task, bytes, description, made);
+  device.free(made);
 }
 
 void encode_until_end(PoolProducer& producer) {

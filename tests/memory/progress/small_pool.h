@@ -15,6 +15,7 @@
 #include "memory/progress/pool_controller.h"
 #include "memory/progress/pool_producer.h"
 #include "memory/progress/pool_reader.h"
+#include "tests/memory/transport/host_device.h"
 
 namespace tributary::memory {
 
@@ -84,9 +85,14 @@ class Encoder {
  private:
   void work(const std::stop_token& stop);
 
+  std::shared_ptr<HostDevice> device_;  // null: it makes objects on the host
   std::unique_ptr<PoolProducer> producer_;
   std::jthread thread_;
 };
+
+/// Ends a task with bytes that lie on a device too.
+void finish_on(HostDevice& device, PoolProducer& producer, const PoolProducer::Task& task,
+               std::span<const std::byte> bytes, const ObjectDescription& description);
 
 /// Makes what a producer is asked to until the job ends.
 void encode_until_end(PoolProducer& producer);

@@ -32,7 +32,7 @@ TEST(ChooseEngine, KnowsHowFarAnOwnerIsAway) {
 
 TEST(ChooseEngine, PrefersTheNearestEngine) {
   EXPECT_THAT(preferred_engines(Reach::kHost, Tier::kDram),
-              ElementsAre(Engine::kMemfd, Engine::kUcx, Engine::kTcp));
+              ElementsAre(Engine::kCudaMap, Engine::kMemfd, Engine::kUcx, Engine::kTcp));
   EXPECT_THAT(preferred_engines(Reach::kNetwork, Tier::kDram),
               ElementsAre(Engine::kUcx, Engine::kTcp));
   EXPECT_THAT(preferred_engines(Reach::kHost, Tier::kHbm), ElementsAre(Engine::kCudaMap));
@@ -40,13 +40,13 @@ TEST(ChooseEngine, PrefersTheNearestEngine) {
 
 class TwoEngines : public testing::Test {
  protected:
-  Result<EngineChoice> choose(const SegmentRow& row, Status memfd_probe,
+  Result<EngineChoice> choose(const SegmentRow& row, const std::string& against_memfd,
                               std::optional<Engine> required = std::nullopt) {
     Transport* engines[] = {tcp.engine.get(), memfd.engine.get()};
     return choose_engine(
         row, kReader, engines,
         [&](Transport& engine) {
-          return engine.traits().engine == Engine::kMemfd ? memfd_probe : Status::kOk;
+          return engine.traits().engine == Engine::kMemfd ? against_memfd : std::string();
         },
         required);
   }
@@ -57,26 +57,26 @@ class TwoEngines : public testing::Test {
 };
 
 TEST_F(TwoEngines, AreTakenByDistanceAndProbe) {
-  EXPECT_EQ(choose(near, Status::kOk).value().engine, memfd.engine.get());
-  EXPECT_EQ(choose(far, Status::kOk).value().engine, tcp.engine.get());
-  const EngineChoice second = choose(near, Status::kTimeout).value();
+  EXPECT_EQ(choose(near, {}).value().engine, memfd.engine.get());
+  EXPECT_EQ(choose(far, {}).value().engine, tcp.engine.get());
+  const EngineChoice second = choose(near, "no answer").value();
   EXPECT_EQ(second.engine, tcp.engine.get());
-  EXPECT_EQ(second.passed_over, "memfd: probe ended with timeout");
+  EXPECT_EQ(second.passed_over, "memfd: no answer");
   near.keys.erase(near.keys.begin() + 1);
-  EXPECT_EQ(choose(near, Status::kOk).value().passed_over, "memfd: not offered by the owner");
+  EXPECT_EQ(choose(near, {}).value().passed_over, "memfd: not offered by the owner");
 }
 
 TEST_F(TwoEngines, AreRefusedWhenNoneReaches) {
   near.tier = Tier::kHbm;
-  const auto choice = choose(near, Status::kOk);
+  const auto choice = choose(near, {});
   ASSERT_FALSE(choice.has_value());
   EXPECT_THAT(choice.refusal().reason,
-              HasSubstr("segment of process 2, hbm: cuda-map: not built or not opened"));
+              HasSubstr("segment of process 2, hbm: cuda: not built or not opened"));
 }
 
 TEST_F(TwoEngines, StopTheStartWhenTheRequiredOneDoesNotWork) {
-  EXPECT_EQ(choose(near, Status::kOk, Engine::kMemfd).value().engine, memfd.engine.get());
-  EXPECT_THAT([&] { (void)choose(far, Status::kOk, Engine::kUcx); },
+  EXPECT_EQ(choose(near, {}, Engine::kMemfd).value().engine, memfd.engine.get());
+  EXPECT_THAT([&] { (void)choose(far, {}, Engine::kUcx); },
               testing::ThrowsMessage<Error>(
                   HasSubstr("found: ucx: not built or not opened; expected: ucx")));
 }

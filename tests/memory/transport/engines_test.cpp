@@ -100,7 +100,7 @@ TEST_P(SocketEngine, CallsAHandleStaleWhoseObjectIsGone) {
 
 TEST_P(SocketEngine, FindsAChangedByte) {
   const ObjectHandle handle = owner.put(1, 300'000);
-  owner.segment.bytes()[299'999] ^= std::byte{4};
+  owner.damage(299'999);
   std::vector<std::byte> into;
   EXPECT_EQ(get(handle, into), Status::kCorrupt);
 }

@@ -47,7 +47,8 @@ ObjectOwner::ObjectOwner(std::uint32_t pages, std::uint32_t page_bytes)
               kEpoch, segment.generations()),
       access(objects, {}) {}
 
-ObjectHandle ObjectOwner::put_bytes(std::uint64_t sample, std::span<const std::byte> bytes) {
+ObjectHandle ObjectOwner::put_bytes(std::uint64_t sample, std::span<const std::byte> bytes,
+                                    bool is_on_device) {
   const std::uint32_t page = segment.layout().page_bytes;
   const auto pages = static_cast<std::uint32_t>((bytes.size() + page - 1) / page);
   const SlotId slot =
@@ -58,9 +59,19 @@ ObjectHandle ObjectOwner::put_bytes(std::uint64_t sample, std::span<const std::b
     const std::size_t count = std::min<std::size_t>(left.size(), std::size_t{run.count} * page);
     std::ranges::copy(left.first(count),
                       segment.bytes().begin() + static_cast<std::ptrdiff_t>(run.first) * page);
+    if (is_on_device)
+      device->write(left.first(count), copy->bytes().data() + std::size_t{run.first} * page);
     left = left.subspan(count);
   }
-  return objects.seal(slot, {.bytes = bytes.size(), .tokens = 1, .crc32c = crc32c(bytes)});
+  return objects.seal(
+      slot,
+      {.bytes = bytes.size(), .tokens = 1, .crc32c = crc32c(bytes), .is_on_device = is_on_device});
+}
+
+void ObjectOwner::damage(std::uint64_t place) {
+  std::byte& byte = segment.bytes()[place];
+  byte ^= std::byte{4};
+  device->write({&byte, 1}, copy->bytes().data() + place);
 }
 
 void ObjectOwner::fragment() {
@@ -143,12 +154,14 @@ Served serve(Engine kind, ObjectOwner& owner, SocketLimits limits, const JobKey&
     served.links = &tcp->links();
     served.engine = std::move(tcp);
   } else {
-    auto memfd = std::make_unique<Memfd>(end, key);
-    const std::string name = str("owner_", getpid(), "_", count++);
-    memfd->share(owner.segment, socket_directory(), name);
-    served.row = owner.row({memfd_key(str(socket_directory(), "/", name))});
-    served.links = &memfd->links();
-    served.engine = std::move(memfd);
+    const bool has_device = kind == Engine::kCudaMap;
+    auto mapped = std::make_unique<MappedMemory>(
+        end, key, MappedOptions{.device = has_device ? owner.device : nullptr});
+    served.row =
+        owner.row({mapped->share(owner.segment, has_device ? owner.copy.get() : nullptr,
+                                 socket_directory(), str("owner_", getpid(), "_", count++))});
+    served.links = &mapped->links();
+    served.engine = std::move(mapped);
   }
   return served;
 }
@@ -165,9 +178,12 @@ Served open_reader(Engine kind, const ReaderOptions& options) {
     reader.links = &tcp->links();
     reader.engine = std::move(tcp);
   } else {
-    auto memfd = std::make_unique<Memfd>(end, options.key, MemfdOptions{.check_every = 1});
-    reader.links = &memfd->links();
-    reader.engine = std::move(memfd);
+    auto mapped = std::make_unique<MappedMemory>(
+        end, options.key,
+        MappedOptions{.check_every = 1,
+                      .device = kind == Engine::kCudaMap ? options.device : nullptr});
+    reader.links = &mapped->links();
+    reader.engine = std::move(mapped);
   }
   return reader;
 }

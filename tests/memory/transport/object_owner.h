@@ -9,9 +9,10 @@
 
 #include "core/stopwatch.h"
 #include "memory/protocol/reader_access.h"
-#include "memory/transport/memfd.h"
+#include "memory/transport/mapped_memory.h"
 #include "memory/transport/tcp.h"
 #include "memory/transport/ucx.h"
+#include "tests/memory/transport/host_device.h"
 
 namespace tributary::memory {
 
@@ -25,11 +26,13 @@ namespace tributary::memory {
 [[nodiscard]] JobKey make_key(std::uint8_t seed = 1);
 [[nodiscard]] Membership make_member(std::uint32_t rank, Role role, std::uint16_t process);
 
-/// A process's segment with objects in it, and the checks of the protocol in front of them.
+/// A process's segment with objects in it, which its device has too, and the checks of the protocol
+/// in front of them.
 class ObjectOwner final : public ObjectServer {
  public:
   static constexpr std::uint16_t kProcess = 3;
   static constexpr std::uint32_t kEpoch = 7, kIncarnation = 2;
+  static constexpr std::uint8_t kDevice = 1;
 
   explicit ObjectOwner(std::uint32_t pages, std::uint32_t page_bytes = 64 << 10);
 
@@ -37,7 +40,10 @@ class ObjectOwner final : public ObjectServer {
   ObjectHandle put(std::uint64_t sample, std::uint64_t bytes) {
     return put_bytes(sample, make_bytes(sample, bytes));
   }
-  ObjectHandle put_bytes(std::uint64_t sample, std::span<const std::byte> bytes);
+  ObjectHandle put_bytes(std::uint64_t sample, std::span<const std::byte> bytes,
+                         bool is_on_device = true);
+  /// Changes a byte of the segment, and of its copy.
+  void damage(std::uint64_t place);
   /// Takes every other page, so that no two free ones lie beside each other.
   void fragment();
 
@@ -51,6 +57,8 @@ class ObjectOwner final : public ObjectServer {
   [[nodiscard]] std::size_t in_use() const { return objects.leases() + access.grants(); }
 
   SealedSegment segment;
+  std::shared_ptr<HostDevice> device = std::make_shared<HostDevice>(kDevice);
+  std::unique_ptr<DeviceSegment> copy = device->make_segment(segment.layout().bytes).value();
   ObjectTable objects;
   ReaderAccess access;
 };
@@ -69,6 +77,9 @@ struct Served {
 struct ReaderOptions {
   Membership self = make_member(1, Role::kConsumer, 1);
   JobKey key = make_key();
+  /// Of the engine `cuda`.
+  std::shared_ptr<HostDevice> device =
+      std::make_shared<HostDevice>(2, std::set{ObjectOwner::kDevice});
 };
 [[nodiscard]] Served open_reader(Engine kind, const ReaderOptions& options = {});
 

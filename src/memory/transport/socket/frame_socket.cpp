@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kSlice = std::size_t{256} << 10;  // bytes that one checksum call covers
 constexpr std::size_t kMostPieces = 64;                 // of one sendmsg
+constexpr std::size_t kMostUntaken = 4096;              // descriptors that wait to be taken
 constexpr std::size_t kScratch = std::size_t{16} << 10;
 
 /// The pieces of one sendmsg, with what was sent before left out.
@@ -102,7 +103,8 @@ ssize_t FrameSocket::read_some(std::span<std::byte> into) {
     if (takes_descriptors_) {
       Received received = receive_with_descriptor(socket_.get(), into);
       count = received.count;
-      if (received.descriptor) came_beside_ = std::move(received.descriptor);
+      if (received.descriptor && came_beside_.size() < kMostUntaken)
+        came_beside_.push_back(std::move(received.descriptor));
     } else {
       count = recv(socket_.get(), into.data(), into.size(), 0);
     }
@@ -127,6 +129,13 @@ void FrameSocket::skip_payload(std::uint64_t bytes) {
   payload_skipped_ = bytes;
   checks_payload_ = false;
   in_payload_ = true;
+}
+
+Descriptor FrameSocket::take_descriptor() {
+  if (came_beside_.empty()) return {};
+  Descriptor first = std::move(came_beside_.front());
+  came_beside_.pop_front();
+  return first;
 }
 
 void FrameSocket::abandon_payload() { skip_payload(payload_.size()); }

@@ -59,7 +59,8 @@ class FrameSocket {
 
   /// Takes descriptors that come beside frames, from now on. Others are closed by the system.
   void accept_descriptors() { takes_descriptors_ = true; }
-  [[nodiscard]] Descriptor take_descriptor() { return std::move(came_beside_); }
+  /// The one that came first and was not taken yet; owns nothing when there is none.
+  [[nodiscard]] Descriptor take_descriptor();
 
   [[nodiscard]] const std::string& error() const { return error_; }
   /// After kClosed: the other process has closed its end, and the network did not fail.
@@ -85,7 +86,7 @@ class FrameSocket {
   std::uint32_t payload_crc_ = 0;
   bool takes_descriptors_ = false, blocked_ = false;
   bool has_failed_ = false, is_at_end_ = false;
-  Descriptor came_beside_;
+  std::deque<Descriptor> came_beside_;
   std::string error_;
   Refusal refusal_;
 };

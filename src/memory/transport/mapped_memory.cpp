@@ -1,4 +1,4 @@
-#include "memory/transport/memfd.h"
+#include "memory/transport/mapped_memory.h"
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 #include <variant>
 
 #include "core/error.h"
-#include "core/file/crc32c.h"
 #include "memory/address/global_address.h"
+#include "memory/transport/choose_engine.h"
 #include "memory/transport/socket/unix_socket.h"
 
 namespace tributary::memory {
@@ -43,7 +43,7 @@ std::vector<PageRun> runs_of(const ObjectHandle& handle, const SegmentRow& row) 
 
 }  // namespace
 
-Memfd::Memfd(LinkEnd end, const JobKey& key, MemfdOptions options)
+MappedMemory::MappedMemory(LinkEnd end, const JobKey& key, MappedOptions options)
     : links_(std::move(end), key),
       options_(options),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
@@ -53,38 +53,56 @@ Memfd::Memfd(LinkEnd end, const JobKey& key, MemfdOptions options)
     watch(epoll_.get(), descriptor);
 }
 
-void Memfd::share(const SealedSegment& segment, const std::string& directory,
-                  const std::string& name) {
+TransportKey MappedMemory::share(const SealedSegment& segment, const DeviceSegment* copy,
+                                 const std::string& directory, const std::string& name) {
+  const std::string path = str(directory, "/", name);
+  if (copy != nullptr) {
+    Result<std::vector<Descriptor>> chunks = copy->export_chunks();
+    if (!chunks)
+      TRIB_RAISE(Fault::kResource, .what = "memory: device does not share its memory",
+                 .found = chunks.refusal().reason, .fix = "take cuda out of pool.engines");
+    own_chunks_ = std::move(chunks).value();
+  }
   shared_ = segment.descriptor();
   links_.listen(listen_in_private_directory(directory, name));
+  return copy == nullptr ? memfd_key(path)
+                         : cuda_key({.path = path,
+                                     .device = options_.device->id(),
+                                     .chunk_bytes = copy->layout().chunk_bytes});
 }
 
-const TransportTraits& Memfd::traits() const {
-  static const TransportTraits kTraits{.engine = Engine::kMemfd,
-                                       .name = "memfd",
-                                       .reach = Reach::kHost,
-                                       .reads_dram = true,
-                                       .reads_hbm = false,
-                                       .needs_owner_progress = true,
-                                       .bounds_checked_by_owner = false,
-                                       .cancellable = false};
-  return kTraits;
+const TransportTraits& MappedMemory::traits() const {
+  const auto traits_of = [](Engine engine) {
+    return TransportTraits{.engine = engine,
+                           .name = name_of(engine),
+                           .reach = Reach::kHost,
+                           .reads_dram = true,
+                           .reads_hbm = false,
+                           .needs_owner_progress = true,
+                           .bounds_checked_by_owner = false,
+                           .cancellable = false};
+  };
+  static const TransportTraits kMemfd = traits_of(Engine::kMemfd);
+  static const TransportTraits kCuda = traits_of(Engine::kCudaMap);
+  return options_.device ? kCuda : kMemfd;
 }
 
-Result<PeerLink> Memfd::connect(const SegmentRow& row, TimePoint deadline) {
-  const TransportKey* key = row.find_key(Engine::kMemfd);
-  if (key == nullptr)
-    return Refusal{"key", str("memory: row of process ", row.process, " has no shared memory")};
-  const std::string path(reinterpret_cast<const char*>(key->bytes.data()), key->bytes.size());
+Result<PeerLink> MappedMemory::connect(const SegmentRow& row, TimePoint deadline) {
+  const Result<MemoryOffer> offer = find_offer(row, traits().engine);
+  if (!offer) return offer.refusal();
+  if (options_.device)
+    if (auto obstacle = options_.device->find_obstacle(offer.value().device))
+      return *std::move(obstacle);
+  const std::string& path = offer.value().path;
   Result<Descriptor> socket = connect_to_path(path);
   if (!socket) return socket.refusal();
   const PeerLink link = links_.connect(std::move(socket).value(), row, path, deadline);
-  owners_[link].row = row;
+  owners_.emplace(link, Owner{.row = row, .offer = offer.value()});
   return link;
 }
 
-Result<TransferId> Memfd::post_get(PeerLink link, const ObjectHandle& handle,
-                                   std::span<std::byte> into, TimePoint deadline) {
+Result<TransferId> MappedMemory::post_get(PeerLink link, const ObjectHandle& handle,
+                                          std::span<std::byte> into, TimePoint deadline) {
   check_buffer(into, handle);
   if ((handle.fields.flags & kScattered) != 0) return links_.post_get(link, handle, into, deadline);
   const auto owner = owners_.find(link);
@@ -97,29 +115,32 @@ Result<TransferId> Memfd::post_get(PeerLink link, const ObjectHandle& handle,
   const TransferId id{kMapped | ++last_transfer_};
   std::optional<std::uint32_t> checksum = checksum_of(handle.fields);
   if (checksum && last_transfer_ % options_.check_every != 0) checksum.reset();
-  owner->second.posted.push_back({.id = id,
-                                  .object = {handle.fields.first_gva, handle.fields.generation},
-                                  .runs = std::move(runs),
-                                  .crc32c = checksum,
-                                  .into = into,
-                                  .deadline = deadline});
+  owner->second.posted.push_back(
+      {.id = id,
+       .object = {handle.fields.first_gva, handle.fields.generation},
+       .place = {.runs = std::move(runs),
+                 .generation = handle.fields.generation,
+                 .crc32c = checksum,
+                 .is_on_device = options_.device != nullptr && is_on_device(handle.fields)},
+       .into = into,
+       .deadline = deadline});
   const std::uint64_t one = 1;
   if (!std::exchange(has_posted_, true)) [[maybe_unused]]
     const ssize_t written = write(signal_.get(), &one, sizeof one);
   return id;
 }
 
-Status Memfd::post_control(PeerLink link, FrameType type, std::span<const std::byte> body) {
+Status MappedMemory::post_control(PeerLink link, FrameType type, std::span<const std::byte> body) {
   return links_.post_control(link, type, body);
 }
 
 // Leases and copies.
 
-void Memfd::ask_for_leases() {
+void MappedMemory::ask_for_leases() {
   if (!std::exchange(has_posted_, false)) return;
   for (auto& [link, owner] : owners_) {
-    has_posted_ = has_posted_ || (!owner.segment && !owner.posted.empty());
-    if (!owner.segment) continue;
+    has_posted_ = has_posted_ || (!owner.memory && !owner.posted.empty());
+    if (!owner.memory) continue;
     std::vector<MappedGet> posted = std::exchange(owner.posted, {});
     for (std::size_t begin = 0; begin < posted.size(); begin += kMostEntries) {
       const auto first =
@@ -130,7 +151,7 @@ void Memfd::ask_for_leases() {
   }
 }
 
-void Memfd::ask_for_lease(PeerLink link, Owner& owner, std::vector<MappedGet> gets) {
+void MappedMemory::ask_for_lease(PeerLink link, Owner& owner, std::vector<MappedGet> gets) {
   // No number comes twice from this process, even from an engine that is opened again.
   last_lease_ = std::max(last_lease_ + 1, static_cast<std::uint64_t>(now_.count));
   LeaseMessage message{.lease_id = last_lease_, .entries = {}};
@@ -142,7 +163,7 @@ void Memfd::ask_for_lease(PeerLink link, Owner& owner, std::vector<MappedGet> ge
   owner.batches.erase(message.lease_id);
 }
 
-void Memfd::take_lease(PeerLink link, Owner& owner, const AckMessage& ack) {
+void MappedMemory::take_lease(PeerLink link, Owner& owner, const AckMessage& ack) {
   const auto found = owner.batches.find(ack.sequence);
   if (found == owner.batches.end() || found->second.copying > 0)
     return links_.refuse(
@@ -161,27 +182,21 @@ void Memfd::take_lease(PeerLink link, Owner& owner, const AckMessage& ack) {
     for (const MappedGet& get : gets) end_get(get.id, ack.status);
 }
 
-Status Memfd::copy_out(const MappedSegment& segment, const MappedGet& get) {
-  const Status status =
-      copy_object(segment.generations(), segment.bytes(), segment.layout().page_bytes, get.runs,
-                  get.object.generation, get.into);
-  const bool differs = status == Status::kOk && get.crc32c && crc32c(get.into) != *get.crc32c;
-  return differs ? Status::kCorrupt : status;
+void MappedMemory::start_copy(PeerLink link, std::uint64_t lease, const Owner& owner,
+                              MappedGet get) {
+  if (get.into.size() <= kCopiedAtOnce && !get.place.is_on_device)
+    return end_copy(link, lease, get, owner.memory->copy_out(get.place, get.into));
+  copies_.run(
+      [this, link, lease, memory = owner.memory, get = std::move(get)]() -> std::function<void()> {
+        return [this, link, lease, get, status = memory->copy_out(get.place, get.into)] {
+          end_copy(link, lease, get, status);
+          end_batch_if_done(link, owners_.at(link), lease);
+        };
+      });
 }
 
-void Memfd::start_copy(PeerLink link, std::uint64_t lease, const Owner& owner, MappedGet get) {
-  if (get.into.size() <= kCopiedAtOnce)
-    return end_copy(link, lease, get, copy_out(*owner.segment, get));
-  copies_.run([this, link, lease, segment = owner.segment,
-               get = std::move(get)]() -> std::function<void()> {
-    return [this, link, lease, get, status = copy_out(*segment, get)] {
-      end_copy(link, lease, get, status);
-      end_batch_if_done(link, owners_.at(link), lease);
-    };
-  });
-}
-
-void Memfd::end_copy(PeerLink link, std::uint64_t lease, const MappedGet& get, Status status) {
+void MappedMemory::end_copy(PeerLink link, std::uint64_t lease, const MappedGet& get,
+                            Status status) {
   Owner& owner = owners_.at(link);
   --owner.batches.at(lease).copying;
   // A copy that outlived its lease or its deadline counts for nothing.
@@ -192,7 +207,7 @@ void Memfd::end_copy(PeerLink link, std::uint64_t lease, const MappedGet& get, S
   end_get(get.id, status);
 }
 
-void Memfd::end_batch_if_done(PeerLink link, Owner& owner, std::uint64_t lease) {
+void MappedMemory::end_batch_if_done(PeerLink link, Owner& owner, std::uint64_t lease) {
   if (owner.batches.at(lease).copying > 0) return;
   owner.batches.erase(lease);
   (void)links_.post_control(link, FrameType::kUnlease, body_of(UnleaseMessage{lease}));
@@ -200,15 +215,27 @@ void Memfd::end_batch_if_done(PeerLink link, Owner& owner, std::uint64_t lease) 
 
 // What comes over the sockets.
 
-void Memfd::map_segment(PeerLink link, Owner& owner) {
-  Result<MappedSegment> mapped =
-      MappedSegment::map(links_.take_descriptor(link),
-                         {.bytes = owner.row.length, .page_bytes = owner.row.page_bytes});
-  if (!mapped) return links_.refuse(link, mapped.refusal());
-  owner.segment = std::make_shared<const MappedSegment>(std::move(mapped).value());
+void MappedMemory::send_descriptors(PeerLink link) {
+  AckMessage ack{.type = FrameType::kConfirm, .status = Status::kOk, .sequence = 0, .key = {}};
+  (void)links_.send_descriptor(link, FrameType::kAck, body_of(ack), shared_);
+  for (const Descriptor& chunk : own_chunks_) {
+    ++ack.sequence;
+    (void)links_.send_descriptor(link, FrameType::kAck, body_of(ack), chunk.get());
+  }
 }
 
-bool Memfd::take_ack(PeerLink link, const Frame& frame) {
+/// Maps the owner's memory when the last one has come; they are closed then.
+void MappedMemory::take_descriptor(PeerLink link, Owner& owner) {
+  owner.came.push_back(links_.take_descriptor(link));
+  const DeviceLayout layout{.bytes = owner.row.length, .chunk_bytes = owner.offer.chunk_bytes};
+  if (owner.memory || owner.came.size() < 1 + (options_.device ? layout.chunks() : 0)) return;
+  Result<ReadableMemory> mapped =
+      ReadableMemory::map(owner.row, owner.offer, std::exchange(owner.came, {}), options_.device);
+  if (!mapped) return links_.refuse(link, mapped.refusal());
+  owner.memory = std::make_shared<const ReadableMemory>(std::move(mapped).value());
+}
+
+bool MappedMemory::take_ack(PeerLink link, const Frame& frame) {
   const auto owner = owners_.find(link);
   const Result<Message> message = parse_message(FrameType::kAck, frame.body);
   if (!message) {
@@ -220,18 +247,15 @@ bool Memfd::take_ack(PeerLink link, const Frame& frame) {
   if (ack.type == FrameType::kLease)
     take_lease(link, owner->second, ack);
   else if (ack.type == FrameType::kConfirm)
-    map_segment(link, owner->second);
+    take_descriptor(link, owner->second);
   else
     return false;
   return true;
 }
 
-void Memfd::take_event(Completion event) {
-  if (const auto* opened = std::get_if<LinkOpened>(&event); opened != nullptr && shared_ >= 0) {
-    const AckMessage ack{
-        .type = FrameType::kConfirm, .status = Status::kOk, .sequence = 0, .key = {}};
-    (void)links_.send_descriptor(opened->link, FrameType::kAck, body_of(ack), shared_);
-  }
+void MappedMemory::take_event(Completion event) {
+  if (const auto* opened = std::get_if<LinkOpened>(&event); opened != nullptr && shared_ >= 0)
+    send_descriptors(opened->link);
   if (const auto* received = std::get_if<FrameReceived>(&event);
       received != nullptr && received->frame.type() == FrameType::kAck &&
       take_ack(received->link, received->frame))
@@ -243,7 +267,7 @@ void Memfd::take_event(Completion event) {
   events_.push_back(std::move(event));
 }
 
-void Memfd::lose(Owner& owner, LinkClosed closed) {
+void MappedMemory::lose(Owner& owner, LinkClosed closed) {
   const Status status = closed.status == Status::kOk ? Status::kBackend : closed.status;
   for (const MappedGet& get : owner.posted) end_get(get.id, status);
   owner.posted.clear();
@@ -253,7 +277,7 @@ void Memfd::lose(Owner& owner, LinkClosed closed) {
   owner.closed = std::move(closed);
 }
 
-void Memfd::expire_in(std::vector<MappedGet>& gets) {
+void MappedMemory::expire_in(std::vector<MappedGet>& gets) {
   std::erase_if(gets, [&](const MappedGet& get) {
     if (now_ < get.deadline) return false;
     end_get(get.id, Status::kTimeout);
@@ -261,7 +285,7 @@ void Memfd::expire_in(std::vector<MappedGet>& gets) {
   });
 }
 
-void Memfd::expire() {
+void MappedMemory::expire() {
   next_scan_ = now_ + kExpireEvery;
   for (auto& [link, owner] : owners_) {
     expire_in(owner.posted);
@@ -269,7 +293,7 @@ void Memfd::expire() {
   }
 }
 
-void Memfd::close_idle() {
+void MappedMemory::close_idle() {
   for (auto each = owners_.begin(); each != owners_.end();) {
     auto& [link, owner] = *each;
     const bool is_idle = owner.posted.empty() && owner.batches.empty();
@@ -279,7 +303,7 @@ void Memfd::close_idle() {
   }
 }
 
-std::size_t Memfd::poll(std::span<Completion> out, TimePoint now) {
+std::size_t MappedMemory::poll(std::span<Completion> out, TimePoint now) {
   now_ = now;
   ask_for_leases();
   std::array<Completion, 64> events;
@@ -298,15 +322,10 @@ std::size_t Memfd::poll(std::span<Completion> out, TimePoint now) {
   return reported;
 }
 
-void Memfd::close(PeerLink link, CloseMode mode) {
+void MappedMemory::close(PeerLink link, CloseMode mode) {
   const auto owner = owners_.find(link);
   if (owner == owners_.end() || mode == CloseMode::kForce) return links_.close(link, mode);
   owner->second.drains = true;
-}
-
-TransportKey memfd_key(const std::string& path) {
-  const auto bytes = std::as_bytes(std::span(path));
-  return {.engine = Engine::kMemfd, .bytes = {bytes.begin(), bytes.end()}};
 }
 
 }  // namespace tributary::memory

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "memory/transport/copy_threads.h"
+#include "memory/transport/cuda/device_memory.h"
+#include "memory/transport/readable_memory.h"
 #include "memory/transport/sealed_segment.h"
 #include "memory/transport/socket_links.h"
 #include "memory/transport/transport.h"
@@ -16,29 +18,37 @@
 
 namespace tributary::memory {
 
-struct MemfdOptions {
+struct MappedOptions {
   std::size_t copy_threads = 1;
   /// One object in `check_every` is checked against its checksum; the lease and the generations
   /// protect all of them.
   std::uint64_t check_every = 64;
+  /// The device of this process: then this is the engine `cuda`. Null: it is `memfd`.
+  std::shared_ptr<DeviceMemory> device = {};
 };
 
-/// Reads objects of other processes of this machine from memory that is mapped read-only.
+/// Reads objects of other processes of this machine from memory that is mapped. There are two
+/// engines of this kind: `memfd` maps segments of the host, and `cuda` their copies on devices too.
+/// An object with the flag kOnDevice is then copied from device to device, into memory of either
+/// kind; others, and all generations, are read from the segment on the host.
 ///
-/// A unix socket carries the handshake, the memory's descriptor and the leases. GETs that are
+/// A unix socket carries the handshake, the descriptors of the memory and the leases. GETs that are
 /// posted between two calls of poll() share one lease per owner: it is taken before the memory is
-/// read, and given back after the last copy. Scattered objects are sent over the socket. The key of
-/// a row is the path of the socket.
-class Memfd final : public Transport {
+/// read, and given back after the last copy. Scattered objects are sent over the socket, into
+/// memory of the host.
+class MappedMemory final : public Transport {
  public:
-  Memfd(LinkEnd end, const JobKey& key, MemfdOptions options = {});
+  MappedMemory(LinkEnd end, const JobKey& key, MappedOptions options = {});
 
-  /// Lets peers map the segment; they connect at `directory/name`, in a directory of this user
-  /// alone.
+  /// Lets peers map the segment, and its copy on the device of the engine `cuda`, which has the
+  /// same pages at the same places; they connect at `directory/name`, in a directory of this user
+  /// alone. Returns the key for them.
   ///
-  /// owns:   borrows the segment
-  /// errors: those of listen_in_private_directory()
-  void share(const SealedSegment& segment, const std::string& directory, const std::string& name);
+  /// owns:   borrows both
+  /// errors: those of listen_in_private_directory(); Fault::kResource when the device does not
+  ///         share its memory
+  TransportKey share(const SealedSegment& segment, const DeviceSegment* copy,
+                     const std::string& directory, const std::string& name);
 
   [[nodiscard]] const TransportTraits& traits() const override;
   Result<PeerLink> connect(const SegmentRow& row, TimePoint deadline) override;
@@ -56,8 +66,7 @@ class Memfd final : public Transport {
   struct MappedGet {
     TransferId id{};
     LeaseEntry object;
-    std::vector<PageRun> runs;
-    std::optional<std::uint32_t> crc32c;  // when it is to be checked
+    PlacedObject place;
     std::span<std::byte> into;
     TimePoint deadline = {};
   };
@@ -68,22 +77,24 @@ class Memfd final : public Transport {
   };
   struct Owner {
     SegmentRow row;
-    std::shared_ptr<const MappedSegment> segment;  // shared with copies under way
-    std::vector<MappedGet> posted;                 // since the last poll()
-    std::map<std::uint64_t, Batch> batches;        // by lease id
+    MemoryOffer offer;
+    std::vector<Descriptor> came = {};                  // until all are there
+    std::shared_ptr<const ReadableMemory> memory = {};  // shared with copies under way
+    std::vector<MappedGet> posted = {};                 // since the last poll()
+    std::map<std::uint64_t, Batch> batches = {};        // by lease id
     bool drains = false;
-    std::optional<LinkClosed> closed;  // reported when no copy is under way any more
+    std::optional<LinkClosed> closed = {};  // reported when no copy is under way any more
   };
   using Owners = std::map<PeerLink, Owner>;
 
   void ask_for_leases();
   void ask_for_lease(PeerLink link, Owner& owner, std::vector<MappedGet> gets);
   void take_lease(PeerLink link, Owner& owner, const AckMessage& ack);
-  [[nodiscard]] static Status copy_out(const MappedSegment& segment, const MappedGet& get);
   void start_copy(PeerLink link, std::uint64_t lease, const Owner& owner, MappedGet get);
   void end_copy(PeerLink link, std::uint64_t lease, const MappedGet& get, Status status);
   void end_batch_if_done(PeerLink link, Owner& owner, std::uint64_t lease);
-  void map_segment(PeerLink link, Owner& owner);
+  void send_descriptors(PeerLink link);
+  void take_descriptor(PeerLink link, Owner& owner);
   void lose(Owner& owner, LinkClosed closed);
   void expire();
   void expire_in(std::vector<MappedGet>& gets);
@@ -93,8 +104,9 @@ class Memfd final : public Transport {
   [[nodiscard]] bool take_ack(PeerLink link, const Frame& frame);
 
   SocketLinks links_;
-  MemfdOptions options_;
-  int shared_ = -1;  // descriptor of the own segment
+  MappedOptions options_;
+  int shared_ = -1;                     // descriptor of the own segment
+  std::vector<Descriptor> own_chunks_;  // of its copy on the device
   Owners owners_;
   std::uint64_t last_transfer_ = 0, last_lease_ = 0;
   bool has_posted_ = false;
@@ -104,8 +116,5 @@ class Memfd final : public Transport {
   Descriptor signal_;   // readable while events_ or posted GETs wait for poll()
   CopyThreads copies_;  // last: its threads end before what they use
 };
-
-/// The key of a row whose segment is shared at this path.
-[[nodiscard]] TransportKey memfd_key(const std::string& path);
 
 }  // namespace tributary::memory
