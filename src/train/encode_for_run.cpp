@@ -38,6 +38,8 @@ namespace {
 
 using memory::PoolProducer;
 
+constexpr Nanoseconds kAttempt{2'000'000'000};  // to join, after which a stop is heeded
+
 /// A flowing module with its tower, whole, in this process.
 struct Tower {
   FlowModule module;
@@ -139,18 +141,22 @@ std::uint32_t most_tasks(const config::RunConfig& config) {
              : static_cast<std::uint32_t>(config.data.workers);
 }
 
+/// What this process lends of a run's features.
+memory::PoolProducerOptions what_to_lend(const config::RunConfig& config, std::uint32_t tasks,
+                                         at::Device device) {
+  return {.directory = pool_directory(config),
+          .capacity_bytes = static_cast<std::uint64_t>(config.pool.encoder_mib) << 20,
+          .encoders = tasks,
+          .bind = config.pool.bind,
+          .engines = pool_engines(config),
+          .device = pool_device(config, device),
+          .patience = kAttempt};
+}
+
 /// Joins the pool of a run, once it is there; null where this process was asked to stop, or none
 /// came in time.
-std::unique_ptr<PoolProducer> join_run(const config::RunConfig& config, std::uint32_t tasks,
+std::unique_ptr<PoolProducer> join_run(const memory::PoolProducerOptions& options,
                                        std::chrono::seconds patience, const StopRequest& stop) {
-  constexpr Nanoseconds kAttempt{2'000'000'000};  // after which a stop is heeded
-  const memory::PoolProducerOptions options{
-      .directory = pool_directory(config),
-      .capacity_bytes = static_cast<std::uint64_t>(config.pool.encoder_mib) << 20,
-      .encoders = tasks,
-      .bind = config.pool.bind,
-      .engines = pool_engines(config),
-      .patience = kAttempt};
   const Stopwatch watch;
   std::string why = "none was looked for";
   while (!stop.asked()) {
@@ -289,17 +295,24 @@ class Shift {
     return true;
   }
 
-  at::Tensor features_of(Tower& tower, const data::EncodedSample& sample) {
-    if (tower.module.trains) return workers_.at(tower.module.part).encode(sample);
+  /// Features on the host and, where they were made there, on a device. That is done with them:
+  /// the copy to the host has waited for it.
+  struct Made {
+    at::Tensor host, device = {};
+  };
+
+  Made features_of(Tower& tower, const data::EncodedSample& sample) {
+    if (tower.module.trains) return {workers_.at(tower.module.part).encode(sample)};
     if (tower.cache)
-      if (std::optional<at::Tensor> kept = tower.cache->find(tower.module, sample)) return *kept;
-    at::Tensor features = encode_features(*tower.model, tower.module, sample, shop_.device).cpu();
+      if (std::optional<at::Tensor> kept = tower.cache->find(tower.module, sample)) return {*kept};
+    const at::Tensor made = encode_features(*tower.model, tower.module, sample, shop_.device);
+    const at::Tensor features = made.cpu();
     if (tower.cache) tower.cache->keep(tower.module, sample, features);
-    return features;
+    return {features, made.is_cpu() ? at::Tensor() : made};
   }
 
-  void give(const PoolProducer::Task& task, const data::EncodedSample& sample,
-            const at::Tensor& features) {
+  void give(const PoolProducer::Task& task, const data::EncodedSample& sample, const Made& made) {
+    const at::Tensor& features = made.host;
     std::size_t room = 0;
     for (const auto& page : task.pages) room += page.size();
     TRIB_REQUIRE(features.nbytes() <= room,
@@ -312,7 +325,9 @@ class Shift {
                                           .shape = {static_cast<std::uint32_t>(features.size(0)),
                                                     static_cast<std::uint32_t>(features.size(1))}};
     const auto* bytes = static_cast<const std::byte*>(features.const_data_ptr());
-    producer_.finish(task, {bytes, features.nbytes()}, description);
+    const void* on_device = made.device.defined() ? made.device.const_data_ptr() : nullptr;
+    producer_.finish(task, {bytes, features.nbytes()}, description,
+                     static_cast<const std::byte*>(on_device));
   }
 
   Workshop& shop_;
@@ -351,14 +366,14 @@ ExitCode encode_for_run(const config::RunConfig& config, const EncoderOptions& o
                         const StopRequest& stop, std::ostream& out) {
   const at::Device device = mesh::open_device(config.run.device, options.local_rank);
   set_compute(config.run, /*local_world=*/1, device);
-  const std::uint32_t tasks = most_tasks(config);
+  const memory::PoolProducerOptions lending = what_to_lend(config, most_tasks(config), device);
   std::optional<Workshop> shop;
   if (!options.waits_first) shop.emplace(config, device);
   double absence = 0;
   for (;;) {
     stay_away(absence, stop);
     out << "waiting for the run in " << pool_directory(config) << std::endl;
-    const std::unique_ptr<PoolProducer> producer = join_run(config, tasks, options.patience, stop);
+    const std::unique_ptr<PoolProducer> producer = join_run(lending, options.patience, stop);
     if (!producer) return stop.asked() ? ExitCode::kDone : ExitCode::kPeerLost;
     if (!shop) shop.emplace(config, device);
     const FlowTerms terms = read_flow_terms(pool_directory(config));

@@ -292,6 +292,11 @@ INSTANTIATE_TEST_SUITE_P(
                 {"numbers of encoders do not fit", "fewest 2, at the start 1, most 3"}},
         BadText{"pool: {encoders: 4, most_encoders: 3}", {"numbers of encoders do not fit"}},
         BadText{"pool: {encoders: 1, fewest_encoders: 1}", {"numbers of encoders do not fit"}},
+        BadText{"pool: {engines: [cuda, memfd]}",
+                {"features cannot go from device to device", "run.device cpu"}},
+        BadText{"run: {device: cuda}\npool: {engines: [cuda]}\n"
+                "parallel: {vision: {placement: flow}}",
+                {"tower that trains does not go from device to device", "vision in model.freeze"}},
         BadText{"model: {path: m, recompute: [vision, vision.mlp]}", {"recomputed in two ways"}},
         BadText{"model: {path: m, recompute: [vision, vision/2]}", {"recomputed in two ways"}},
         BadText{"model: {path: m, recompute: [projector/2]}",

@@ -316,7 +316,7 @@ void check_pool(const RunConfig& config, KeyChecker& check) {
   check.require(!config.pool.engines.empty(), "pool.engines",
                 {.what = "config: nothing may move features",
                  .found = "an empty list",
-                 .expected = "one of memfd, ucx, tcp, or several"});
+                 .expected = "one of cuda, memfd, ucx, tcp, or several"});
   check_unique(config.pool.engines, "engine", "pool.engines", check);
   const PoolSection& pool = config.pool;
   const bool fits = pool.most_encoders == 0 ? pool.fewest_encoders == 0
@@ -328,6 +328,13 @@ void check_pool(const RunConfig& config, KeyChecker& check) {
                               ", most ", pool.most_encoders),
                  .expected = "fewest_encoders <= encoders <= most_encoders, or no range: both 0",
                  .fix = "leave them to tributary launch --encoders MIN-MAX"});
+  check.require(
+      std::ranges::count(pool.engines, "cuda") == 0 || config.run.device.starts_with("cuda"),
+      "pool.engines",
+      {.what = "config: features cannot go from device to device",
+       .found = str("run.device ", config.run.device),
+       .expected = "run.device cuda",
+       .fix = "take cuda out of pool.engines"});
 }
 
 void check_drill(const RunConfig& config, KeyChecker& check) {

@@ -49,6 +49,11 @@ void check_trained_beside(const RunConfig& config, const ModuleSection& module, 
                               " encoders, and ", module.module, " trains"),
                  .expected = str("one number, or ", module.module, " in model.freeze"),
                  .fix = "tributary launch --encoders N"});
+  check.require(
+      std::ranges::count(config.pool.engines, "cuda") == 0, "pool.engines",
+      {.what = "config: tower that trains does not go from device to device",
+       .found = str(module.module, " has placement flow, and trains"),
+       .expected = str("pool.engines without cuda, or ", module.module, " in model.freeze")});
 }
 
 /// Checks the rules of one section `parallel.<module>` that depend on its placement.

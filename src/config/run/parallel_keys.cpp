@@ -253,12 +253,13 @@ std::vector<Key> pool_keys() {
                       "those of other machines need one of a network."}),
       key<&R::pool, &P::engines>(
           {.path = "pool.engines",
-           .meaning = "What may move features to ranks: `memfd`, memory that is shared on one "
+           .meaning = "What may move features to ranks: `cuda`, from device to device on one "
+                      "machine, of frozen towers; `memfd`, memory that is shared on one "
                       "machine; `ucx`, the library UCX, over RDMA where the network has it; `tcp`. "
                       "In this order, whatever that of the list, the first that works is taken, "
                       "and the next one when "
                       "it fails.",
-           .choices = {"memfd", "ucx", "tcp"}}),
+           .choices = {"cuda", "memfd", "ucx", "tcp"}}),
       key<&R::pool, &P::encoders>(
           {.path = "pool.encoders",
            .meaning =

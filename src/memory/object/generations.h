@@ -31,7 +31,7 @@ using CopyPieces = std::function<Status(std::span<const ObjectPiece>)>;
 /// Copies an object out of mapped memory. A lease keeps the owner from writing meanwhile; where the
 /// owner took it away after all, the copy is discarded.
 ///
-/// shape:  the object's bytes lie in `runs` of a segment with so many pages, in order
+/// shape:  the object's bytes lie in `runs` of a segment, in order; `generations` [pages]
 /// errors: kStale when the generation of a run is another one, before or after the copy; kBounds
 ///         when the runs leave the segment or do not hold the object; what `copy` ends with
 [[nodiscard]] Status copy_object(std::span<const std::atomic<std::uint64_t>> generations,

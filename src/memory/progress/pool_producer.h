@@ -69,7 +69,7 @@ class PoolProducer {
   /// Copies the bytes into the pages and computes their checksum, on the caller's thread; of the
   /// description dtype, shape and tokens count. Does nothing after the end of the job. `on_device`
   /// has the same bytes on the producer's device, written by work that has ended, or is null: then
-  /// readers copy them from the host alone.
+  /// readers copy them from the host.
   ///
   /// errors: Fault::kBug when the pages do not hold the bytes or the task is not under way
   void finish(const Task& task, std::span<const std::byte> bytes,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <iterator>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -39,6 +40,17 @@ std::vector<PageRun> runs_of(const ObjectHandle& handle, const SegmentRow& row) 
         {static_cast<std::uint32_t>(offset / row.page_bytes), static_cast<std::uint32_t>(pages)});
   }
   return runs;
+}
+
+/// Rises over all engines of this process, also those that are opened again: an owner may get
+/// leases from several of them.
+std::uint64_t next_lease(TimePoint now) {
+  static std::atomic<std::uint64_t> last = 0;
+  std::uint64_t before = last;
+  std::uint64_t next = 0;
+  do next = std::max(before + 1, static_cast<std::uint64_t>(now.count));
+  while (!last.compare_exchange_weak(before, next));
+  return next;
 }
 
 }  // namespace
@@ -152,9 +164,7 @@ void MappedMemory::ask_for_leases() {
 }
 
 void MappedMemory::ask_for_lease(PeerLink link, Owner& owner, std::vector<MappedGet> gets) {
-  // No number comes twice from this process, even from an engine that is opened again.
-  last_lease_ = std::max(last_lease_ + 1, static_cast<std::uint64_t>(now_.count));
-  LeaseMessage message{.lease_id = last_lease_, .entries = {}};
+  LeaseMessage message{.lease_id = next_lease(now_), .entries = {}};
   for (const MappedGet& get : gets) message.entries.push_back(get.object);
   owner.batches[message.lease_id].waiting = std::move(gets);
   const Status status = links_.post_control(link, FrameType::kLease, body_of(message));

@@ -40,9 +40,9 @@ class MappedMemory final : public Transport {
  public:
   MappedMemory(LinkEnd end, const JobKey& key, MappedOptions options = {});
 
-  /// Lets peers map the segment, and its copy on the device of the engine `cuda`, which has the
-  /// same pages at the same places; they connect at `directory/name`, in a directory of this user
-  /// alone. Returns the key for them.
+  /// Lets peers map the segment and, as the engine `cuda`, its copy on the device, with the same
+  /// pages at the same places. They connect at `directory/name`, in a directory that no other user
+  /// may open. Returns the key for them.
   ///
   /// owns:   borrows both
   /// errors: those of listen_in_private_directory(); Fault::kResource when the device does not
@@ -108,7 +108,7 @@ class MappedMemory final : public Transport {
   int shared_ = -1;                     // descriptor of the own segment
   std::vector<Descriptor> own_chunks_;  // of its copy on the device
   Owners owners_;
-  std::uint64_t last_transfer_ = 0, last_lease_ = 0;
+  std::uint64_t last_transfer_ = 0;
   bool has_posted_ = false;
   std::deque<Completion> events_;
   TimePoint now_ = {}, next_scan_ = {};

@@ -55,6 +55,20 @@ std::vector<memory::PlannedMicrobatch> list_keys(const schedule::PackedBins& bin
   return microbatches;
 }
 
+/// The object as it was read, on the device of `options`. Where it came to that device, its memory
+/// goes back when the default stream, on which ranks compute, has done with it.
+at::Tensor tensor_of(memory::ObjectBuffer object, at::IntArrayRef shape,
+                     const at::TensorOptions& options) {
+  auto bytes = std::make_shared<memory::ObjectBuffer>(std::move(object));
+  const at::Device place = bytes->is_on_device() ? options.device() : at::Device(at::kCPU);
+  const at::Tensor read = at::for_blob(bytes->data(), shape)
+                              .deleter([bytes](void*) {})
+                              .options(options.device(place))
+                              .target_device(place)
+                              .make_tensor();
+  return ops::to_device(read, options.device());
+}
+
 }  // namespace
 
 Flow::Flow(const config::RunConfig& config, std::vector<FlowModule> modules)
@@ -95,7 +109,8 @@ void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loa
                                   .consumer = static_cast<std::uint32_t>(consumer),
                                   .first_step = first_step,
                                   .ahead = static_cast<std::uint64_t>(steps_open() - 1),
-                                  .engines = pool_engines(config_)});
+                                  .engines = pool_engines(config_),
+                                  .device = pool_device(config_, model.device())});
   if (lender_) lender_->join();
   if (config_.pool.encoders > 0) wait_for_encoders(backbone.world());
   keeps_ = config_.objective.compares_pairs();
@@ -246,10 +261,7 @@ at::Tensor Flow::take_from_pool(const FlowModule& module, const data::EncodedSam
   if (!fits) return {};
   use_.objects += 1;
   use_.bytes += static_cast<std::int64_t>(object->bytes.size());
-  auto bytes = std::make_shared<memory::ObjectBuffer>(std::move(object->bytes));
-  const at::Tensor host = at::from_blob(
-      bytes->data(), shape, [bytes](void*) {}, options.device(at::kCPU));
-  return ops::to_device(host, options.device());
+  return tensor_of(std::move(object->bytes), shape, options);
 }
 
 at::Tensor Flow::features_of(const FlowModule& module, const data::EncodedSample& sample) {

@@ -145,4 +145,10 @@ std::vector<memory::Engine> pool_engines(const config::RunConfig& config) {
   return engines;
 }
 
+std::shared_ptr<memory::DeviceMemory> pool_device(const config::RunConfig& config,
+                                                  at::Device device) {
+  if (std::ranges::count(config.pool.engines, "cuda") == 0) return nullptr;
+  return memory::require_device_memory(device.index());
+}
+
 }  // namespace tributary::train

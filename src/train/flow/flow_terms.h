@@ -1,12 +1,14 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "config/run/run_config.h"
 #include "data/loader/loader.h"
 #include "memory/address/page_table.h"
+#include "memory/transport/cuda/device_memory.h"
 #include "model/model.h"
 #include "train/flow/flow_module.h"
 
@@ -48,5 +50,10 @@ void require_same_settings(const FlowTerms& own, const FlowTerms& of_run);
 [[nodiscard]] std::string pool_directory(const config::RunConfig& config);
 /// The engines that it may use.
 [[nodiscard]] std::vector<memory::Engine> pool_engines(const config::RunConfig& config);
+/// The device of this process, where features may go from one to another; null otherwise.
+///
+/// errors: those of memory::require_device_memory()
+[[nodiscard]] std::shared_ptr<memory::DeviceMemory> pool_device(const config::RunConfig& config,
+                                                                at::Device device);
 
 }  // namespace tributary::train

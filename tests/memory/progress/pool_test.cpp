@@ -72,8 +72,8 @@ struct Pool {
   }
 
   JobDirectory directory;
-  // One for all processes of the pool.
-  std::shared_ptr<HostDevice> device = std::make_shared<HostDevice>(1);
+  // Of the readers. Producers have another one, which it can read.
+  std::shared_ptr<HostDevice> device = std::make_shared<HostDevice>(2, std::set<std::uint8_t>{1});
   std::atomic<std::uint64_t> on_device = 0;  // objects that came to it
   std::unique_ptr<PoolController> controller;
   std::vector<std::unique_ptr<PoolReader>> readers;
@@ -89,7 +89,7 @@ TEST_P(PoolOverEngine, BringsEveryObjectToItsReader) {
         {.consumer = reader, .engines = {Engine::kMemfd, GetParam()}, .device = pool.device});
   PoolProducerOptions options = producer_options(pool.directory.path());
   options.engines = {GetParam()};
-  if (GetParam() == Engine::kCudaMap) options.device = pool.device;
+  if (GetParam() == Engine::kCudaMap) options.device = std::make_shared<HostDevice>(1);
   Encoder one(options);
   Encoder other(options);
   ASSERT_TRUE(pool.know_producers(2));
@@ -127,6 +127,37 @@ TEST_P(PoolOverEngine, BringsEveryObjectToItsReader) {
 
 INSTANTIATE_TEST_SUITE_P(Engines, PoolOverEngine, testing::ValuesIn(socket_engines()),
                          engine_of_case);
+
+TEST(Pool, BringsWhatADeviceHasToReadersWithAndWithoutOne) {
+  Pool pool(0, 2);
+  pool.add_reader(
+      {.consumer = 0, .engines = {Engine::kCudaMap, Engine::kMemfd}, .device = pool.device});
+  pool.add_reader({.consumer = 1, .engines = {Engine::kTcp}});
+  PoolProducerOptions options = producer_options(pool.directory.path());
+  options.engines = {Engine::kCudaMap, Engine::kMemfd, Engine::kTcp};
+  options.device = std::make_shared<HostDevice>(1);
+  Encoder encoder(options);
+  ASSERT_TRUE(pool.know_producers(1));
+  EXPECT_EQ(pool.run_step(0), 8);
+  EXPECT_EQ(pool.on_device, 4);
+  // Of the steps that are read ahead some objects came before.
+  pool.device->is_full = true;
+  for (std::uint64_t step = 1; step < 6; ++step) EXPECT_EQ(pool.run_step(step), 8);
+  EXPECT_LT(pool.on_device, 4 * 6);
+  EXPECT_EQ(pool.readers[0]->counts().engines.begin()->second, Engine::kCudaMap);
+  EXPECT_EQ(pool.readers[1]->counts().engines.begin()->second, Engine::kTcp);
+}
+
+TEST(Pool, IsNotJoinedByAProducerWhoseDeviceIsFull) {
+  Pool pool;
+  PoolProducerOptions options = producer_options(pool.directory.path());
+  const auto device = std::make_shared<HostDevice>(1);
+  device->is_full = true;
+  options.engines = {Engine::kCudaMap};
+  options.device = device;
+  EXPECT_THAT([&] { PoolProducer{options}; }, testing::ThrowsMessage<Error>(testing::HasSubstr(
+                                                  "device has no room for a copy of the pool")));
+}
 
 TEST(Pool, TakesNothingAtOnceWhereNobodyEncodes) {
   Pool pool;

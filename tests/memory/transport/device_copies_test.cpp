@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "tests/memory/transport/object_owner.h"
 
 namespace tributary::memory {
@@ -101,6 +102,30 @@ TEST_F(DeviceCopies, AreCheckedInMemoryOfTheDevice) {
   device->free(into.data());
 }
 
+TEST_F(DeviceCopies, HaveLeasesOfTheirOwnBesideAnotherEngine) {
+  const Served on_host = serve(Engine::kMemfd, owner), other = open_reader(Engine::kMemfd);
+  Poller owners({serving.engine.get(), on_host.engine.get()});
+  const PeerLink beside = other.engine->connect(on_host.row, in_seconds(5)).value();
+  const TimePoint then = now();  // both ask at the same time
+  const auto get_then = [&](Transport& engine, PeerLink at, const ObjectHandle& handle) {
+    std::vector<std::byte> into(handle.fields.bytes);
+    const TransferId id = engine.post_get(at, handle, into, in_seconds(5)).value();
+    std::optional<Status> ended;
+    EXPECT_TRUE(owners.until([&] {
+      std::array<Completion, 8> events;
+      const std::size_t count = engine.poll(events, then);
+      for (const Completion& event : std::span(events).first(count))
+        if (const auto* done = std::get_if<TransferDone>(&event); done && done->transfer == id)
+          ended = done->status;
+      return ended.has_value();
+    }));
+    return ended.value_or(Status::kTimeout);
+  };
+  EXPECT_EQ(get_then(*reading.engine, link, owner.put(1, 1000)), Status::kOk);
+  EXPECT_TRUE(owners.until([&] { return owner.in_use() == 0; }));
+  EXPECT_EQ(get_then(*other.engine, beside, owner.put(2, 1000)), Status::kOk);
+}
+
 TEST_F(DeviceCopies, EndWithTheirDevice) {
   const ObjectHandle handle = owner.put(1, kManyBytes);
   std::vector<std::byte> into(kManyBytes);
@@ -128,6 +153,13 @@ TEST_F(DeviceCopies, TakeNoChunksOfAnotherSize) {
   ASSERT_TRUE(poller.until([&] { return poller.closed.size() == 2; }));  // both ends
   EXPECT_THAT(poller.closed, testing::Contains(testing::Field(
                                  &LinkClosed::reason, HasSubstr("a chunk has 1048576 bytes"))));
+}
+
+TEST(RequireDeviceMemory, NamesTheSettingWhereThereIsNone) {
+  EXPECT_THAT([] { (void)require_device_memory(/*ordinal=*/-1); },
+              testing::ThrowsMessage<Error>(testing::AllOf(
+                  HasSubstr("an engine that is asked for does not open; where: pool.engines"),
+                  HasSubstr("take cuda out of the list"))));
 }
 
 TEST(CudaKey, SaysWhereAndOnWhichDevice) {

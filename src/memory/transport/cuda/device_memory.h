@@ -74,7 +74,7 @@ class DeviceMemory {
   [[nodiscard]] virtual Result<std::unique_ptr<DeviceSegment>> map_segment(
       std::vector<Descriptor> chunks, const DeviceLayout& layout) = 0;
 
-  /// Takes memory of this device for this process alone.
+  /// Takes memory of this device that no other process maps.
   ///
   /// errors: Refusal (`device`) when there is too little
   [[nodiscard]] virtual Result<std::byte*> allocate(std::uint64_t bytes) = 0;
