@@ -1,5 +1,6 @@
 """Trains tiny models on a CUDA device beside the same runs on the CPU: every family in f32 and bf16,
-what recompute and offload keep, resuming, ranks that share the device, and what is refused.
+what recompute and offload keep, resuming, ranks and encoders that share the device, and what is
+refused.
 
 Skipped (exit code 77) without a device.
 """
@@ -23,10 +24,11 @@ def has_device(program):
 
 
 class OnCuda(families.FamilyCase):
-    def run_here(self, config, name, *settings, ranks=1, code=0):
+    def run_here(self, config, name, *settings, ranks=1, encoders=0, code=0):
         """Runs a configuration in a directory of its own; returns its metrics."""
         run = self.shared / name
-        job = ["launch", "-n", str(ranks), "--"] if ranks > 1 else []
+        job = ["launch", "-n", str(ranks), "--encoders", str(encoders), "--"]
+        job = job if ranks > 1 or encoders > 0 else []
         done = subprocess.run(
             [self.program, *job, "train", str(config), f"run.dir={run}", *settings],
             env=tiny_run.environment(), text=True, capture_output=True, timeout=300)
@@ -118,6 +120,14 @@ class OnCuda(families.FamilyCase):
                 found = self.run_here(config, f"shared-{name}", CUDA, "parallel.collectives=host",
                                       *settings, ranks=2)
                 self.expect_close(alone, found, name=f"2 ranks, {name}")
+
+    def test_features_of_an_encoder_stay_on_the_device(self):
+        config = self.config("flow", run={"steps": 6, "deterministic": "yes"})
+        settings = ["run.device=cuda:0", "model.freeze=[vision]", "parallel.vision.placement=flow"]
+        over_host = self.run_here(config, "flow-host", *settings, encoders=1)
+        found = self.run_here(config, "flow-device", *settings, "pool.engines=[cuda]", encoders=1)
+        self.assertEqual([line["loss"] for line in found], [line["loss"] for line in over_host])
+        self.assertGreater(sum(line["flow"]["objects"] for line in found), 0)
 
     def test_says_what_cannot_be(self):
         config = self.config("refused", run={"steps": 1})

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -96,5 +97,69 @@ void finish_on(HostDevice& device, PoolProducer& producer, const PoolProducer::T
 
 /// Makes what a producer is asked to until the job ends.
 void encode_until_end(PoolProducer& producer);
+
+/// A controller and its readers, each with the steps that it goes through.
+struct Pool {
+  /// There is room for `consumers` readers, of which `count` are there.
+  explicit Pool(std::uint32_t count = 1, std::uint32_t consumers = 1)
+      : controller(std::make_unique<PoolController>(
+            PoolControllerOptions{.directory = directory.path(),
+                                  .consumers = std::max(consumers, count),
+                                  .page_bytes = kPoolPage,
+                                  .reserve_pages = kLargest,
+                                  .timers = short_timers()})) {
+    for (std::uint32_t i = 0; i < count; ++i) add_reader({.consumer = i});
+  }
+  void add_reader(PoolReaderOptions options) {
+    options.directory = directory.path();
+    options.patience = kLong;
+    readers.push_back(std::make_unique<PoolReader>(options));
+  }
+  [[nodiscard]] bool know_producers(std::uint64_t count) {
+    return until([&] {
+      return std::ranges::all_of(
+          readers, [&](const auto& reader) { return reader->counts().producers == count; });
+    });
+  }
+  void plan_until(std::uint64_t step) {
+    const auto count = static_cast<std::uint32_t>(readers.size());
+    for (; planned < step; ++planned) controller->plan(planned_step(planned, count));
+  }
+  /// Takes the objects of a step; returns how many came, all of them right.
+  std::size_t take_step(std::uint32_t reader, std::uint64_t step, Nanoseconds patience = kLong) {
+    std::size_t came = 0;
+    for (const Key& key : keys_of(step, static_cast<std::uint32_t>(readers.size()), reader)) {
+      const auto object = readers[reader]->take(key, patience);
+      if (!object) continue;
+      ++came;
+      EXPECT_EQ(object->fields.key, key);
+      EXPECT_TRUE(read_host(object->bytes) == bytes_of(key));
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(object->bytes.data()) % 64, 0);
+    }
+    readers[reader]->finish_step(step);
+    return came;
+  }
+  /// One step of all readers, one after the other.
+  std::size_t run_step(std::uint64_t step, Nanoseconds patience = kLong) {
+    plan_until(step + 3);
+    std::size_t came = 0;
+    for (std::uint32_t i = 0; i < readers.size(); ++i) came += take_step(i, step, patience);
+    return came;
+  }
+
+  /// The bytes of an object, wherever it lies.
+  std::vector<std::byte> read_host(const ObjectBuffer& bytes) {
+    on_device += bytes.is_on_device() ? 1U : 0U;
+    return device->read(bytes.span());
+  }
+
+  JobDirectory directory;
+  // Of the readers. Producers have another one, which it can read.
+  std::shared_ptr<HostDevice> device = std::make_shared<HostDevice>(2, std::set<std::uint8_t>{1});
+  std::atomic<std::uint64_t> on_device = 0;  // objects that came to it
+  std::unique_ptr<PoolController> controller;
+  std::vector<std::unique_ptr<PoolReader>> readers;
+  std::uint64_t planned = 0;
+};
 
 }  // namespace tributary::memory
