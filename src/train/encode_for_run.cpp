@@ -141,9 +141,9 @@ std::uint32_t most_tasks(const config::RunConfig& config) {
              : static_cast<std::uint32_t>(config.data.workers);
 }
 
-/// What this process lends of a run's features.
-memory::PoolProducerOptions what_to_lend(const config::RunConfig& config, std::uint32_t tasks,
-                                         at::Device device) {
+/// How this process lends features.
+memory::PoolProducerOptions lending_options(const config::RunConfig& config, std::uint32_t tasks,
+                                            at::Device device) {
   return {.directory = pool_directory(config),
           .capacity_bytes = static_cast<std::uint64_t>(config.pool.encoder_mib) << 20,
           .encoders = tasks,
@@ -295,8 +295,8 @@ class Shift {
     return true;
   }
 
-  /// Features on the host and, where they were made there, on a device. That is done with them:
-  /// the copy to the host has waited for it.
+  /// Features on the host and, where a device has made them, there too. The copy to the host has
+  /// waited for that device.
   struct Made {
     at::Tensor host, device = {};
   };
@@ -366,7 +366,7 @@ ExitCode encode_for_run(const config::RunConfig& config, const EncoderOptions& o
                         const StopRequest& stop, std::ostream& out) {
   const at::Device device = mesh::open_device(config.run.device, options.local_rank);
   set_compute(config.run, /*local_world=*/1, device);
-  const memory::PoolProducerOptions lending = what_to_lend(config, most_tasks(config), device);
+  const memory::PoolProducerOptions lending = lending_options(config, most_tasks(config), device);
   std::optional<Workshop> shop;
   if (!options.waits_first) shop.emplace(config, device);
   double absence = 0;

@@ -8,8 +8,8 @@
 
 namespace tributary::memory {
 
-/// The engines whose links are sockets, as far as they are built. That of CUDA devices needs none:
-/// its device is one of the host, and what the driver does is left out.
+/// The engines whose links are sockets, as far as they are built. That of CUDA devices always is:
+/// its device here is memory of the host.
 [[nodiscard]] inline std::vector<Engine> socket_engines() {
   std::vector<Engine> engines = {Engine::kTcp, Engine::kMemfd, Engine::kCudaMap};
   if (TRIB_HAS_UCX) engines.push_back(Engine::kUcx);

@@ -71,6 +71,15 @@ TEST_F(DeviceCopies, MapEachChunkOnce) {
   EXPECT_GT(owner.copy->layout().chunks(), 3);
 }
 
+TEST_F(DeviceCopies, LeaveNothingMappedWhenTheLinkIsClosed) {
+  std::vector<std::byte> into(1000);
+  EXPECT_EQ(get(owner.put(1, 1000), into), Status::kOk);
+  EXPECT_EQ(device->segments, 1);
+  reading.engine->close(link, CloseMode::kForce);
+  EXPECT_TRUE(poller.until([&] { return device->segments == 0; }));
+  EXPECT_EQ(owner.device->segments, 1);
+}
+
 TEST_F(DeviceCopies, AreLeasedUntilTheirEnd) {
   const ObjectHandle handle = owner.put(1, kManyBytes);
   std::vector<std::byte> into(kManyBytes);

@@ -27,8 +27,10 @@ class HostSegment final : public DeviceSegment {
            writes ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_FIXED, chunks_[i].get(),
            0);
     begin_ = device_->add(memory_, room());
+    ++device_->segments;
   }
   ~HostSegment() override {
+    --device_->segments;
     device_->remove(begin_);
     munmap(memory_, room());
   }

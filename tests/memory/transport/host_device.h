@@ -38,7 +38,8 @@ class HostDevice final : public DeviceMemory, public std::enable_shared_from_thi
   [[nodiscard]] std::vector<std::byte> read(std::span<const std::byte> from);
   void write(std::span<const std::byte> bytes, std::byte* to);
 
-  std::atomic<int> mapped_chunks = 0, copies_made = 0, allocations = 0;  // so far, so far, now
+  std::atomic<int> mapped_chunks = 0, copies_made = 0;  // so far
+  std::atomic<int> segments = 0, allocations = 0;       // now
   std::atomic<bool> is_full = false, is_broken = false;
   std::function<void()> within_copy = {};  // between the halves of the next copies
 
