@@ -59,9 +59,8 @@ void fit_objective(RunConfig& config) {
     if (module.placement == Placement::kFlow) module = {.module = module.module};
 }
 
-/// Leaves out an order by arrival where it has no encoders beside the run, others apart, or some
-/// that train.
-void fit_order(RunConfig& config) {
+/// Leaves out what encoders beside the run cannot do: with others apart, or where one trains.
+void fit_pool(RunConfig& config) {
   const bool any_apart =
       std::ranges::any_of(config.parallel.modules, [](const ModuleSection& module) {
         return module.placement != Placement::kFlow && module.placement != Placement::kInline;
@@ -72,10 +71,17 @@ void fit_order(RunConfig& config) {
         return module.placement == Placement::kFlow &&
                std::ranges::count(config.model.freeze, module.module) == 0;
       });
+  PoolSection& pool = config.pool;
+  pool.fewest_encoders = std::min(pool.fewest_encoders, pool.encoders);
+  pool.most_encoders = std::max(pool.most_encoders, pool.encoders);
+  if (any_trains) {
+    pool.fewest_encoders = pool.most_encoders = 0;
+    pool.engines = {"memfd"};
+  }
   if (any_apart || any_trains || !config.parallel.has_encoders_beside())
-    config.pool.order = PoolOrder::kData;
-  if (config.pool.order == PoolOrder::kData) {
-    config.pool.replay.clear();
+    pool.order = PoolOrder::kData;
+  if (pool.order == PoolOrder::kData) {
+    pool.replay.clear();
     return;
   }
   config.batch.packing = Packing::kOnlineBestFit;
@@ -189,9 +195,7 @@ RunConfig random_config(std::mt19937_64& random) {
   config.data.min_pixels = std::min(config.data.min_pixels, config.data.max_pixels);
   config.data.max_tokens = std::min(config.data.max_tokens, config.batch.capacity_tokens.count);
   fit_objective(config);
-  fit_order(config);
-  config.pool.fewest_encoders = std::min(config.pool.fewest_encoders, config.pool.encoders);
-  config.pool.most_encoders = std::max(config.pool.most_encoders, config.pool.encoders);
+  fit_pool(config);
   return config;
 }
 
