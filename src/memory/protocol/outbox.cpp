@@ -21,49 +21,55 @@ Outbox::Place Outbox::place_of(std::uint16_t to, const Message& message) {
 void Outbox::post(std::uint16_t to, Message message, TimePoint now, std::vector<Action>& actions) {
   actions.push_back(Send{.to = to, .message = message});
   const Place place = place_of(to, message);
-  if (const auto old = entries_.find(place); old != entries_.end())
+  if (const auto old = entries_.find(place); old != entries_.end()) {
     by_acknowledgement_.erase(acknowledgement_of(to, ack_of(old->second.message)));
+    by_time_.erase({old->second.due, place});
+  }
   by_acknowledgement_[acknowledgement_of(to, ack_of(message))] = place;
-  entries_.insert_or_assign(place, Entry{.message = std::move(message), .sent = now});
-  by_time_.emplace_back(now, place);
+  by_time_.emplace(now + resend_after_, place);
+  entries_.insert_or_assign(
+      place,
+      Entry{.message = std::move(message), .due = now + resend_after_, .wait = resend_after_});
 }
 
 void Outbox::acknowledge(std::uint16_t from, const AckMessage& ack) {
-  if (const auto node = by_acknowledgement_.extract(acknowledgement_of(from, ack)))
-    entries_.erase(node.mapped());
+  const auto node = by_acknowledgement_.extract(acknowledgement_of(from, ack));
+  if (node.empty()) return;
+  const auto entry = entries_.find(node.mapped());
+  by_time_.erase({entry->second.due, entry->first});
+  entries_.erase(entry);
 }
 
 void Outbox::resend(TimePoint now, std::vector<Action>& actions) {
   std::vector<Place> due;
-  for (; !by_time_.empty() && now - by_time_.front().first >= resend_after_; by_time_.pop_front()) {
-    const auto& [sent, place] = by_time_.front();
-    const auto entry = entries_.find(place);
-    if (entry == entries_.end() || entry->second.sent != sent)
-      continue;  // sent again since, or done
-    actions.push_back(Send{.to = std::get<0>(place), .message = entry->second.message});
-    entry->second.sent = now;
-    due.push_back(place);
+  for (; !by_time_.empty() && by_time_.begin()->first <= now; by_time_.erase(by_time_.begin()))
+    due.push_back(by_time_.begin()->second);
+  for (const Place& place : due) {
+    Entry& entry = entries_.at(place);
+    actions.push_back(Send{.to = std::get<0>(place), .message = entry.message});
+    entry.wait = std::min(entry.wait * 2, resend_after_ * kMaxWait);
+    entry.due = now + entry.wait;
+    by_time_.emplace(entry.due, place);
   }
-  for (const Place& place : due) by_time_.emplace_back(now, place);
 }
 
 void Outbox::drop_peer(std::uint16_t process) {
-  const auto is_of_peer = [process](const auto& entry) {
-    return std::get<0>(entry.first) == process;
-  };
-  std::erase_if(entries_, is_of_peer);
-  std::erase_if(by_acknowledgement_, is_of_peer);
+  drop([process](const Place& place) { return std::get<0>(place) == process; });
 }
 
 void Outbox::drop_objects(std::vector<Key> keys) {
   std::ranges::sort(keys);
-  const auto is_of_object = [&keys](const auto& entry) {
-    const FrameType type = std::get<1>(entry.first);
+  drop([&keys](const Place& place) {
+    const FrameType type = std::get<1>(place);
     return (type == FrameType::kPublish || type == FrameType::kRetract) &&
-           std::ranges::binary_search(keys, std::get<3>(entry.first));
-  };
-  std::erase_if(entries_, is_of_object);
-  std::erase_if(by_acknowledgement_, is_of_object);
+           std::ranges::binary_search(keys, std::get<3>(place));
+  });
+}
+
+void Outbox::drop(const std::function<bool(const Place&)>& is_dropped) {
+  std::erase_if(entries_, [&](const auto& entry) { return is_dropped(entry.first); });
+  std::erase_if(by_acknowledgement_, [&](const auto& each) { return is_dropped(each.second); });
+  std::erase_if(by_time_, [&](const auto& each) { return is_dropped(each.second); });
 }
 
 bool Outbox::has_epoch_of(std::uint16_t process) const {

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -13,7 +14,8 @@ namespace tributary::memory {
 
 /// Messages that are sent again until they are acknowledged. A newer one about the same thing (the
 /// process of an EPOCH, the step of an ASSIGN or PLAN, the key of a PUBLISH or RETRACT; otherwise
-/// the type) replaces the older one.
+/// the type) replaces the older one. The time between two sendings doubles, so that a receiver that
+/// is behind is not buried under copies.
 class Outbox {
  public:
   explicit Outbox(Nanoseconds resend_after) : resend_after_(resend_after) {}
@@ -32,15 +34,19 @@ class Outbox {
   using Place = std::tuple<std::uint16_t, FrameType, std::uint64_t, Key>;  // to, type, number, key
   struct Entry {
     Message message;
-    TimePoint sent;
+    TimePoint due;     // to be sent again
+    Nanoseconds wait;  // until then, since it was sent
   };
+  static constexpr std::int64_t kMaxWait = 32;  // times resend_after
+
   static Place place_of(std::uint16_t to, const Message& message);
+  void drop(const std::function<bool(const Place&)>& is_dropped);
   static Place acknowledgement_of(std::uint16_t to, const AckMessage& ack);
 
   Nanoseconds resend_after_;
   std::map<Place, Entry> entries_;
   std::map<Place, Place> by_acknowledgement_;
-  std::deque<std::pair<TimePoint, Place>> by_time_;  // of every sending, some of them out of date
+  std::set<std::pair<TimePoint, Place>> by_time_;  // when each entry is due
 };
 
 }  // namespace tributary::memory

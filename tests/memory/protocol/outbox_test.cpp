@@ -26,10 +26,25 @@ TEST(Outbox, SendsAgainUntilTheNewestIsAcknowledged) {
   EXPECT_EQ(resent(outbox, 150), 0);
   outbox.acknowledge(kProducer, ack_of(older));
   outbox.acknowledge(kOther, ack_of(newer));
-  EXPECT_EQ(resent(outbox, 300), 1);
+  EXPECT_EQ(resent(outbox, 309), 0);  // longer than the first time
+  EXPECT_EQ(resent(outbox, 310), 1);
   outbox.acknowledge(kProducer, ack_of(newer));
   outbox.acknowledge(kProducer, ack_of(newer));
-  EXPECT_EQ(resent(outbox, 500), 0);
+  EXPECT_EQ(resent(outbox, 5'000), 0);
+}
+
+TEST(Outbox, WaitsEverLongerUpToABound) {
+  Outbox outbox(at_ms(10));
+  std::vector<Action> actions;
+  outbox.post(kProducer, CommitMessage{.step = 1}, at_ms(0), actions);
+  std::int64_t at = 0;
+  for (const std::int64_t wait : {10, 20, 40, 80, 160, 320, 320, 320}) {
+    at += wait;
+    EXPECT_EQ(resent(outbox, at - 1), 0);
+    EXPECT_EQ(resent(outbox, at), 1);
+  }
+  outbox.post(kProducer, CommitMessage{.step = 2}, at_ms(at), actions);
+  EXPECT_EQ(resent(outbox, at + 10), 1);  // news go soon
 }
 
 TEST(Outbox, KeepsMessagesAboutDifferentThings) {
@@ -47,9 +62,9 @@ TEST(Outbox, KeepsMessagesAboutDifferentThings) {
   EXPECT_TRUE(outbox.has_epoch_of(1));
   EXPECT_FALSE(outbox.has_epoch_of(3));
   outbox.drop_objects({Key{.sample = 9}, Key{.sample = 1}});
-  EXPECT_EQ(resent(outbox, 200), 7);
+  EXPECT_EQ(resent(outbox, 300), 7);
   outbox.drop_peer(kConsumer);
-  EXPECT_EQ(resent(outbox, 300), 2);
+  EXPECT_EQ(resent(outbox, 700), 2);
 }
 
 TEST(TableView, KnowsTheNewestTableInAnyOrder) {
