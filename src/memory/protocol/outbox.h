@@ -37,7 +37,7 @@ class Outbox {
     TimePoint due;     // to be sent again
     Nanoseconds wait;  // until then, since it was sent
   };
-  static constexpr std::int64_t kMaxWait = 32;  // times resend_after
+  static constexpr std::int64_t kMaxWait = 8;  // times resend_after
 
   static Place place_of(std::uint16_t to, const Message& message);
   void drop(const std::function<bool(const Place&)>& is_dropped);
