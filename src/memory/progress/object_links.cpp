@@ -38,7 +38,7 @@ std::shared_ptr<DeviceMemory> device_of(Engine engine,
   return device;
 }
 
-/// Connecting is the probe: a link that breaks later lets its engine rest.
+/// Connecting is the probe. A GET that fails later lets its engine rest.
 bool ObjectLinks::open(Owner& owner, TimePoint now) {
   std::vector<Transport*> all, rested;
   owner.look_again = kNever;
@@ -102,15 +102,10 @@ void ObjectLinks::get(std::uint64_t request, const SegmentRow& row, const Object
     ended_.push_back({.request = request, .status = status_of(transfer.refusal())});
 }
 
-void ObjectLinks::take_end(Transport& engine, const LinkClosed& event, TimePoint now) {
-  for (auto& [process, owner] : owners_) {
-    if (owner.engine != &engine || owner.link != event.link) continue;
-    if (event.status == Status::kOk)
-      owner.engine = nullptr;
-    else
-      leave(owner, event.reason, now);
-    return;
-  }
+/// Nothing was under way, so it is no fault of the engine: mostly its owner has ended.
+void ObjectLinks::take_end(const Transport& engine, PeerLink link) {
+  for (auto& [process, owner] : owners_)
+    if (owner.engine == &engine && owner.link == link) owner.engine = nullptr;
 }
 
 GetDone ObjectLinks::take_done(Transport& engine, const Request& request, Status status,
@@ -134,7 +129,7 @@ bool ObjectLinks::poll(TimePoint now, const std::function<void(const GetDone&)>&
     const std::size_t count = engine->poll(events, now);
     had_work = had_work || count > 0;
     for (std::size_t i = 0; i < count; ++i) {
-      if (const auto* closed = std::get_if<LinkClosed>(&events[i])) take_end(*engine, *closed, now);
+      if (const auto* closed = std::get_if<LinkClosed>(&events[i])) take_end(*engine, closed->link);
       const auto* done = std::get_if<TransferDone>(&events[i]);
       if (done == nullptr) continue;
       if (const auto request = requests_.extract({engine.get(), done->transfer}))

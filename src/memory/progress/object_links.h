@@ -63,7 +63,7 @@ class ObjectLinks {
   };
 
   [[nodiscard]] bool open(Owner& owner, TimePoint now);
-  void take_end(Transport& engine, const LinkClosed& event, TimePoint now);
+  void take_end(const Transport& engine, PeerLink link);
   [[nodiscard]] GetDone take_done(Transport& engine, const Request& request, Status status,
                                   TimePoint now);
   void leave(Owner& owner, std::string_view why, TimePoint now);

@@ -74,6 +74,21 @@ TEST_P(TwoEngines, ReadWithTheNextOneWhenALinkBreaks) {
   EXPECT_TRUE(reads_with(Engine::kTcp));
 }
 
+TEST_P(TwoEngines, BlameNoneForALinkThatEndsWhileNothingIsUnderWay) {
+  start({});
+  EXPECT_EQ(get(object), Status::kOk);
+  testing::internal::CaptureStderr();
+  owners = Poller({second.engine.get()});
+  first.engine.reset();
+  EXPECT_TRUE(owners.until([&] {
+    links->poll(then(), [](const GetDone&) {});
+    return links->engines().empty();
+  }));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::Not(testing::HasSubstr("rests")));
+  EXPECT_EQ(get(object), Status::kOk);
+  EXPECT_TRUE(reads_with(Engine::kTcp));
+}
+
 TEST_P(TwoEngines, ReadWithTheNextOneWhenNothingComes) {
   start({{.kind = FaultKind::kDrop, .type = FrameType::kGet}});
   EXPECT_EQ(get(object, kHalfSecond * 6), Status::kTimeout);
