@@ -78,6 +78,11 @@ void Member::send_heartbeat(TimePoint now, std::vector<Action>& actions) {
                                               .leaves = leaves ? 1U : 0U}});
 }
 
+void Member::renew_link(TimePoint now, std::vector<Action>& actions) {
+  send_heartbeat(now, actions);
+  outbox_.resend_all(now, actions);
+}
+
 void Member::tick(TimePoint now, std::vector<Action>& actions) {
   if (!std::exchange(has_started_, true)) {
     heard_controller_ = now;

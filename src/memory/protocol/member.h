@@ -37,6 +37,8 @@ class Member {
                           std::vector<Action>& actions);
   /// Sends a heartbeat and what was not acknowledged; stops when the controller is silent.
   void tick(TimePoint now, std::vector<Action>& actions);
+  /// Tells a controller over a new link that this process is there, and what was not acknowledged.
+  void renew_link(TimePoint now, std::vector<Action>& actions);
   /// Says at once that this process is there.
   void send_heartbeat(TimePoint now, std::vector<Action>& actions);
   /// Ends this process. Nothing else is asked for afterwards.

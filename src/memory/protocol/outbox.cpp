@@ -53,6 +53,16 @@ void Outbox::resend(TimePoint now, std::vector<Action>& actions) {
   }
 }
 
+void Outbox::resend_all(TimePoint now, std::vector<Action>& actions) {
+  by_time_.clear();
+  for (auto& [place, entry] : entries_) {
+    entry.due = now;
+    entry.wait = resend_after_;
+    by_time_.emplace(now, place);
+  }
+  resend(now, actions);
+}
+
 void Outbox::drop_peer(std::uint16_t process) {
   drop([process](const Place& place) { return std::get<0>(place) == process; });
 }

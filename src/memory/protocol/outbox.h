@@ -24,6 +24,8 @@ class Outbox {
   void acknowledge(std::uint16_t from, const AckMessage& ack);
   /// Sends again what has waited long enough.
   void resend(TimePoint now, std::vector<Action>& actions);
+  /// Sends all of them again: what was on its way is lost.
+  void resend_all(TimePoint now, std::vector<Action>& actions);
   void drop_peer(std::uint16_t process);
   /// The objects are not needed any more: their PUBLISH and RETRACT are not sent again.
   void drop_objects(std::vector<Key> keys);

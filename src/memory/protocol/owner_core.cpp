@@ -31,7 +31,7 @@ std::vector<Action> OwnerCore::step(const Event& event, TimePoint now) {
     member_.tick(now, actions_);
     objects_->expire_leases(now);
   }
-  if (std::holds_alternative<LinkRenewed>(event)) member_.send_heartbeat(now, actions_);
+  if (std::holds_alternative<LinkRenewed>(event)) member_.renew_link(now, actions_);
   if (const auto* encoded = std::get_if<Encoded>(&event)) take(*encoded, now);
   if (const auto* failed = std::get_if<EncodeFailed>(&event)) take(*failed, now);
   if (const auto* ended = std::get_if<GrantEnded>(&event)) access_->end(ended->grant);

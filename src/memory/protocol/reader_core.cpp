@@ -20,7 +20,7 @@ std::vector<Action> ReaderCore::step(const Event& event, TimePoint now) {
     member_.tick(now, actions_);
     ask_for_later_handles(now);
   }
-  if (std::holds_alternative<LinkRenewed>(event)) member_.send_heartbeat(now, actions_);
+  if (std::holds_alternative<LinkRenewed>(event)) member_.renew_link(now, actions_);
   if (const auto* done = std::get_if<GetDone>(&event)) take(*done, now);
   if (const auto* finished = std::get_if<StepFinished>(&event)) take(*finished, now);
   if (!member_.is_stopped()) {

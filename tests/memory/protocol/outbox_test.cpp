@@ -47,6 +47,19 @@ TEST(Outbox, WaitsEverLongerUpToABound) {
   EXPECT_EQ(resent(outbox, at + 10), 1);  // news go soon
 }
 
+TEST(Outbox, SendsAllAgainOverANewLink) {
+  Outbox outbox(at_ms(10));
+  std::vector<Action> actions;
+  outbox.post(kProducer, CommitMessage{.step = 1}, at_ms(0), actions);
+  outbox.post(kConsumer, CommitMessage{.step = 1}, at_ms(0), actions);
+  for (const std::int64_t at : {10, 30, 70}) EXPECT_EQ(resent(outbox, at), 2);
+  std::vector<Action> again;
+  outbox.resend_all(at_ms(75), again);
+  EXPECT_EQ(again.size(), 2);
+  EXPECT_EQ(resent(outbox, 94), 0);
+  EXPECT_EQ(resent(outbox, 95), 2);
+}
+
 TEST(Outbox, KeepsMessagesAboutDifferentThings) {
   Outbox outbox(at_ms(100));
   std::vector<Action> actions;
