@@ -34,10 +34,9 @@ std::string with_one_digit(double value) {
 
 ReallocateEncoders::ReallocateEncoders(const EncoderRange& range, std::int64_t wanted)
     : range_(range), wanted_(wanted), settling_(range.settling_steps) {
-  TRIB_CHECK(
-      range.fewest <= wanted && wanted <= range.most && range.takers > 0 && range.readers > 0,
-      .what = "schedule: number of encoders outside of its range", .found = str(wanted),
-      .expected = str(range.fewest, " to ", range.most));
+  TRIB_CHECK(range.min <= wanted && wanted <= range.max && range.takers > 0 && range.readers > 0,
+             .what = "schedule: number of encoders outside of its range", .found = str(wanted),
+             .expected = str(range.min, " to ", range.max));
 }
 
 bool ReallocateEncoders::has_arrived(const FlowRates& step) {
@@ -110,7 +109,7 @@ std::optional<EncoderChange> ReallocateEncoders::decide(const Judged& judged) {
     if (found < wanted_) return std::nullopt;
     return change_to(std::max(count_for(kFaster * judged.needed), found + 1), found, judged);
   }
-  const std::int64_t fewer = std::max(fewer_for(judged.load), range_.fewest);
+  const std::int64_t fewer = std::max(fewer_for(judged.load), range_.min);
   if (fewer >= found) {
     calm_windows_ = 0;
     return std::nullopt;
@@ -123,7 +122,7 @@ std::optional<EncoderChange> ReallocateEncoders::decide(const Judged& judged) {
 
 std::optional<EncoderChange> ReallocateEncoders::change_to(std::int64_t needed, std::int64_t found,
                                                            const Judged& judged) {
-  const std::int64_t wanted = std::clamp(wanted_ + needed - found, range_.fewest, range_.most);
+  const std::int64_t wanted = std::clamp(wanted_ + needed - found, range_.min, range_.max);
   if (wanted == wanted_) return std::nullopt;
   const bool withdraws = wanted < wanted_;
   if (std::exchange(has_withdrawn_, withdraws) && !withdraws)

@@ -8,8 +8,8 @@ namespace tributary::schedule {
 
 /// How many encoders a run may have beside it, and how its rates are measured.
 struct EncoderRange {
-  std::int64_t fewest = 0;
-  std::int64_t most = 0;
+  std::int64_t min = 0;
+  std::int64_t max = 0;
   double window_seconds = 10;       // of steps between two decisions; at least eight steps
   std::int64_t settling_steps = 3;  // after encoders have come or gone; they count nowhere
   std::int64_t takers = 1;          // ranks that take features

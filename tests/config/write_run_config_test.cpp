@@ -72,10 +72,10 @@ void fit_pool(RunConfig& config) {
                std::ranges::count(config.model.freeze, module.module) == 0;
       });
   PoolSection& pool = config.pool;
-  pool.fewest_encoders = std::min(pool.fewest_encoders, pool.encoders);
-  pool.most_encoders = std::max(pool.most_encoders, pool.encoders);
+  pool.min_encoders = std::min(pool.min_encoders, pool.encoders);
+  pool.max_encoders = std::max(pool.max_encoders, pool.encoders);
   if (any_trains) {
-    pool.fewest_encoders = pool.most_encoders = 0;
+    pool.min_encoders = pool.max_encoders = 0;
     pool.engines = {"memfd"};
   }
   if (any_apart || any_trains || !config.parallel.has_encoders_beside())

@@ -25,10 +25,7 @@ class SimulatedRun {
  public:
   /// `load`: how many encoders would be busy all the time, by step. `noise`: of the work, a share.
   SimulatedRun(const EncoderRange& range, std::function<double(int)> load, double noise)
-      : policy(range, range.fewest),
-        load_(std::move(load)),
-        noise_(noise),
-        encoders_(range.fewest) {}
+      : policy(range, range.min), load_(std::move(load)), noise_(noise), encoders_(range.min) {}
 
   void step() {
     const bool changed = move_encoders();
@@ -86,8 +83,8 @@ class SimulatedRun {
   RandomStream random_{7};
 };
 
-EncoderRange range_of(std::int64_t fewest, std::int64_t most) {
-  return {.fewest = fewest, .most = most, .window_seconds = 10, .takers = kTakers};
+EncoderRange range_of(std::int64_t min, std::int64_t max) {
+  return {.min = min, .max = max, .window_seconds = 10, .takers = kTakers};
 }
 
 TEST(ReallocateEncoders, FollowsAMixtureThatDriftsUpAndDown) {

@@ -99,7 +99,7 @@ class EncoderRange(flow_case.FlowCase):
         self.assertEqual(trained.returncode, 2, trained.stderr)
         self.assertIn("fixed number of encoders", trained.stderr)
         alone = tiny_run.train(self.program, self.config("no-launcher", **self.values(parallel=flow())),
-                               "pool.most_encoders=2")
+                               "pool.max_encoders=2")
         self.assertEqual(alone.returncode, 2, alone.stderr)
         self.assertIn("nobody starts encoders", alone.stderr)
 

@@ -43,13 +43,13 @@ EncoderCounts read_encoders(const std::string& text) {
     return end.ec == std::errc() && end.ptr == word.data() + word.size() ? value : -1;
   };
   const std::size_t dash = text.find('-');
-  const std::int64_t fewest = number(std::string_view(text).substr(0, dash));
-  const std::int64_t most =
-      dash == std::string::npos ? fewest : number(std::string_view(text).substr(dash + 1));
-  TRIB_REQUIRE(0 <= fewest && fewest <= most && most <= kMost, .what = "app: number of encoders",
+  const std::int64_t min = number(std::string_view(text).substr(0, dash));
+  const std::int64_t max =
+      dash == std::string::npos ? min : number(std::string_view(text).substr(dash + 1));
+  TRIB_REQUIRE(0 <= min && min <= max && max <= kMost, .what = "app: number of encoders",
                .where = "--encoders", .found = text,
                .expected = str("0 to ", kMost, ", or a range MIN-MAX of such numbers"));
-  return {.at_start = fewest, .fewest = fewest, .most = most};
+  return {.at_start = min, .min = min, .max = max};
 }
 
 }  // namespace
@@ -88,13 +88,13 @@ Run declare_launch(Verb& verb) {
     TRIB_REQUIRE(given->words.front() != "launch", .what = "app: launch launches itself",
                  .found = "launch", .expected = "another verb");
     BesideRanks beside = check_before_launch(given->words, given->ranks);
-    encoders.at_start = std::clamp(beside.planned, encoders.fewest, encoders.most);
+    encoders.at_start = std::clamp(beside.planned, encoders.min, encoders.max);
     LaunchOptions job{.ranks = given->ranks,
                       .words = given->words,
                       .limits = given->limits,
                       .command = words_again(*given),
                       .encoders = encoders};
-    if (encoders.most > 0) {
+    if (encoders.max > 0) {
       TRIB_REQUIRE(!beside.words.empty(), .what = "app: there is nothing for encoders to do",
                    .where = "--encoders", .found = given->words.front(),
                    .expected = "train, with a module whose placement is flow",

@@ -94,7 +94,7 @@ Bytes estimate_activations(const config::RunConfig& config, const config::MeshSh
 
 /// Whether `launch --encoders MIN-MAX` has added a key, which it does again.
 bool is_of_launcher(const std::string& change) {
-  return change.starts_with("pool.fewest_encoders=") || change.starts_with("pool.most_encoders=");
+  return change.starts_with("pool.min_encoders=") || change.starts_with("pool.max_encoders=");
 }
 
 std::string command_of(const TrainOptions& options) {

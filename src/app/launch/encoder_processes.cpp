@@ -31,7 +31,7 @@ EncoderProcesses::EncoderProcesses(const EncoderCounts& counts, std::vector<std:
     : words_(std::move(words)),
       ranks_(ranks),
       wanted_(counts.at_start),
-      encoders_(static_cast<std::size_t>(counts.most)) {
+      encoders_(static_cast<std::size_t>(counts.max)) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
     TRIB_RAISE(Fault::kResource, .what = "app: launcher cannot hear its ranks", .where = "pipe2",

@@ -22,10 +22,10 @@ inline constexpr const char* kEncodersDescriptorVariable = "TRIB_ENCODERS_DESCRI
 /// choose.
 struct EncoderCounts {
   std::int64_t at_start = 0;
-  std::int64_t fewest = 0;
-  std::int64_t most = 0;
+  std::int64_t min = 0;
+  std::int64_t max = 0;
 
-  [[nodiscard]] bool may_change() const { return fewest < most; }
+  [[nodiscard]] bool may_change() const { return min < max; }
 };
 
 /// The encoder processes beside the ranks of a job. They outlive the attempts of the job; one that

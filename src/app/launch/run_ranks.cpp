@@ -150,10 +150,10 @@ class Attempt {
 
   /// Says how many encoders are beside a rank, and lets rank 0 ask for others.
   void add_encoders(const EncoderCounts& counts, RankCommand& command) const {
-    if (counts.most > 0) command.words.push_back(str("pool.encoders=", encoders_.wanted()));
+    if (counts.max > 0) command.words.push_back(str("pool.encoders=", encoders_.wanted()));
     if (!counts.may_change()) return;
-    command.words.push_back(str("pool.fewest_encoders=", counts.fewest));
-    command.words.push_back(str("pool.most_encoders=", counts.most));
+    command.words.push_back(str("pool.min_encoders=", counts.min));
+    command.words.push_back(str("pool.max_encoders=", counts.max));
     if (command.rank != 0) return;
     command.descriptors.push_back(encoders_.request_descriptor());
     command.variables.emplace_back(kEncodersDescriptorVariable,

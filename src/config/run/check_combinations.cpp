@@ -319,14 +319,14 @@ void check_pool(const RunConfig& config, KeyChecker& check) {
                  .expected = "one of cuda, memfd, ucx, tcp, or several"});
   check_unique(config.pool.engines, "engine", "pool.engines", check);
   const PoolSection& pool = config.pool;
-  const bool fits = pool.most_encoders == 0 ? pool.fewest_encoders == 0
-                                            : pool.fewest_encoders <= pool.encoders &&
-                                                  pool.encoders <= pool.most_encoders;
-  check.require(fits, "pool.most_encoders",
+  const bool fits = pool.max_encoders == 0
+                        ? pool.min_encoders == 0
+                        : pool.min_encoders <= pool.encoders && pool.encoders <= pool.max_encoders;
+  check.require(fits, "pool.max_encoders",
                 {.what = "config: numbers of encoders do not fit together",
-                 .found = str("fewest ", pool.fewest_encoders, ", at the start ", pool.encoders,
-                              ", most ", pool.most_encoders),
-                 .expected = "fewest_encoders <= encoders <= most_encoders, or no range: both 0",
+                 .found = str("min ", pool.min_encoders, ", at the start ", pool.encoders, ", max ",
+                              pool.max_encoders),
+                 .expected = "min_encoders <= encoders <= max_encoders, or no range: both 0",
                  .fix = "leave them to tributary launch --encoders MIN-MAX"});
   check.require(
       std::ranges::count(pool.engines, "cuda") == 0 || config.run.device.starts_with("cuda"),

@@ -43,9 +43,9 @@ void check_trained_beside(const RunConfig& config, const ModuleSection& module, 
                  .found = str("pool.order arrival, and ", module.module, " trains"),
                  .expected = str("pool.order data, or ", module.module, " in model.freeze")});
   // Its encoders wait within each step, so that rates do not say how many a run needs.
-  check.require(config.pool.most_encoders == 0, "pool.most_encoders",
+  check.require(config.pool.max_encoders == 0, "pool.max_encoders",
                 {.what = "config: module that trains beside the run has a fixed number of encoders",
-                 .found = str(config.pool.fewest_encoders, " to ", config.pool.most_encoders,
+                 .found = str(config.pool.min_encoders, " to ", config.pool.max_encoders,
                               " encoders, and ", module.module, " trains"),
                  .expected = str("one number, or ", module.module, " in model.freeze"),
                  .fix = "tributary launch --encoders N"});

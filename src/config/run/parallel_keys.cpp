@@ -266,13 +266,13 @@ std::vector<Key> pool_keys() {
                "Encoder processes for which a run waits before its first step, at most "
                "`parallel.bootstrap_timeout_seconds`; `tributary launch --encoders` sets it.",
            .range = {0, 255}}),
-      key<&R::pool, &P::fewest_encoders>(
-          {.path = "pool.fewest_encoders",
+      key<&R::pool, &P::min_encoders>(
+          {.path = "pool.min_encoders",
            .meaning = "Fewest encoder processes that the run asks its launcher for; "
                       "`tributary launch --encoders MIN-MAX` sets it.",
            .range = {0, 255}}),
-      key<&R::pool, &P::most_encoders>(
-          {.path = "pool.most_encoders",
+      key<&R::pool, &P::max_encoders>(
+          {.path = "pool.max_encoders",
            .meaning = "Most encoder processes that the run asks its launcher for; 0: it leaves "
                       "their number alone. `tributary launch --encoders MIN-MAX` sets it.",
            .range = {0, 255}}),

@@ -297,8 +297,8 @@ struct PoolSection {
   std::string directory = {};        // where encoders find the run; empty: `pool` in run.dir
   std::string bind = "127.0.0.1";    // address at which the processes reach each other
   std::int64_t encoders = 0;         // that have come before the first step
-  std::int64_t fewest_encoders = 0;  // that a run may ask its launcher for
-  std::int64_t most_encoders = 0;    // likewise; 0: it asks for none
+  std::int64_t min_encoders = 0;  // that a run may ask its launcher for
+  std::int64_t max_encoders = 0;    // likewise; 0: it asks for none
   double window_seconds = 10;        // over which it measures how many it needs
   std::int64_t ahead = 2;            // steps that encoders may work on at a time
   double patience_seconds = 30;      // that a rank waits for features, before it encodes itself

@@ -18,8 +18,8 @@ int launcher_descriptor() {
   const int descriptor = given == nullptr ? -1 : std::atoi(given);
   TRIB_REQUIRE(descriptor >= 0 && fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0,
                .what = "train: nobody starts encoders that the run asks for",
-               .where = "pool.most_encoders", .found = "a run without tributary launch",
-               .expected = "pool.most_encoders 0: encoders are then started by hand",
+               .where = "pool.max_encoders", .found = "a run without tributary launch",
+               .expected = "pool.max_encoders 0: encoders are then started by hand",
                .fix = "tributary launch -n N --encoders MIN-MAX -- train ...");
   return descriptor;
 }
@@ -27,8 +27,8 @@ int launcher_descriptor() {
 schedule::EncoderRange range_of(const config::RunConfig& config, const mesh::Mesh& backbone) {
   const config::MeshShape& shape = backbone.shape();
   const std::int64_t readers = shape.cp * shape.ulysses * shape.tp;
-  return {.fewest = config.pool.fewest_encoders,
-          .most = config.pool.most_encoders,
+  return {.min = config.pool.min_encoders,
+          .max = config.pool.max_encoders,
           .window_seconds = config.pool.window_seconds,
           .settling_steps = config.pool.ahead + 1,
           .takers = backbone.data_ranks() * readers,

@@ -292,7 +292,7 @@ Session open_session(const config::RunConfig& config, const Ranks& ranks,
     session.flow = std::make_unique<Flow>(config, flowing);
     if (config.pool.order == config::PoolOrder::kArrival)
       session.arrival = std::make_unique<ArrivalOrder>(config);
-    if (config.pool.most_encoders > 0 && session.leads())
+    if (config.pool.max_encoders > 0 && session.leads())
       session.encoder_request = std::make_unique<EncoderRequest>(config, mesh);
     int& prefetched = session.config.data.prefetch_batches;  // encoders learn of dealt batches
     prefetched = std::max(prefetched, static_cast<int>(config.pool.ahead));
