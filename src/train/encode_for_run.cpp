@@ -10,6 +10,7 @@
 #include <optional>
 #include <ostream>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -153,6 +154,12 @@ memory::PoolProducerOptions lending_options(const config::RunConfig& config, std
           .patience = kAttempt};
 }
 
+void stay_away(double seconds, const StopRequest& stop) {
+  const Stopwatch watch;
+  while (watch.seconds() < seconds && !stop.asked())
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
 /// Joins the pool of a run, once it is there; null where this process was asked to stop, or none
 /// came in time.
 std::unique_ptr<PoolProducer> join_run(const memory::PoolProducerOptions& options,
@@ -164,11 +171,15 @@ std::unique_ptr<PoolProducer> join_run(const memory::PoolProducerOptions& option
       log_note(str("train: no run came within ", patience.count(), " s: ", why));
       return nullptr;
     }
+    const Stopwatch attempt;
     try {
       return std::make_unique<PoolProducer>(options);
     } catch (const Error& error) {
       if (error.exit_code() != ExitCode::kResource) throw;
-      why = error.what();
+      const bool is_news = std::exchange(why, error.what()) != error.what();
+      if (attempt.seconds() > 1) continue;  // it has waited for a run
+      if (is_news) log_warning(why);        // such as too little memory
+      stay_away(1, stop);
     }
   }
   return nullptr;
@@ -345,12 +356,6 @@ class Shift {
 double absence_after(double seconds_in, double before) {
   constexpr double kSoon = 10, kShortest = 1, kLongest = 60;
   return seconds_in < kSoon ? std::clamp(2 * before, kShortest, kLongest) : 0;
-}
-
-void stay_away(double seconds, const StopRequest& stop) {
-  const Stopwatch watch;
-  while (watch.seconds() < seconds && !stop.asked())
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
 std::string describe(const memory::PoolProducerCounts& counts, double seconds) {

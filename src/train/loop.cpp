@@ -72,8 +72,7 @@ void Loop::record(StepMetrics metrics) {
   state_.skipped_steps += skipped ? 1 : 0;
   if (shapes_file_) shapes_file_->append(Json::parse(shapes_));
   if (!leads()) return;
-  std::optional<schedule::EncoderChange> change;
-  if (session_.encoder_request) change = session_.encoder_request->after_step(metrics);
+  if (session_.encoder_request) session_.encoder_request->after_step(metrics);
   metrics_file_->append(to_json(metrics, session_.sources));
   if (skipped)
     JsonLines(run_.file("skipped.jsonl"))
@@ -83,9 +82,9 @@ void Loop::record(StepMetrics metrics) {
                  {"samples", metrics.sample_keys}});
   if (events_) add_step(*events_, metrics, session_.sources);
   console_.show(metrics);
-  if (change)
-    console_.say(str("encoders   ", change->wanted, " from step ", metrics.step + 1,
-                     " on: ", change->reason));
+  if (metrics.flow && !metrics.flow->reallocation.empty())
+    console_.say(str("encoders   ", *metrics.flow->wanted, " from step ", metrics.step + 1,
+                     " on: ", metrics.flow->reallocation));
 }
 
 void Loop::write_trace() const {

@@ -13,15 +13,13 @@ import time
 import beside_one_process
 import flow_case
 import tiny_run
-from flow_case import flow
+from flow_case import CONSTANT_RATE, flow
 
 
 class EncoderRange(flow_case.FlowCase):
     @classmethod
     def values(cls, **values):
-        # The rate does not depend on run.steps, so that a run may be compared up to where it was stopped.
-        return super().values(schedule={"decay": "constant", "warmup_steps": 2}, optimizer={"learning_rate": 1e-4},
-                              **values)
+        return super().values(**CONSTANT_RATE, **values)
 
     def lines(self, name):
         metrics = self.shared / name / "metrics.jsonl"
@@ -29,14 +27,14 @@ class EncoderRange(flow_case.FlowCase):
 
     def wait_for(self, name, condition):
         """Waits until the lines of a run fulfil a condition."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not condition(self.lines(name)):
             self.assertLess(time.monotonic(), end, f"{name}: {[line['flow'] for line in self.lines(name)][-1:]}")
             time.sleep(0.1)
 
     @contextlib.contextmanager
     def slowed(self, launcher):
-        """Lets encoders run for a tenth of the time."""
+        """Lets encoders run for a tenth of the time, from when they start."""
         done = threading.Event()
 
         def tell(signal_):
@@ -60,13 +58,13 @@ class EncoderRange(flow_case.FlowCase):
             thread.join()
 
     def test_encoders_come_and_leave_as_the_ranks_need_them(self):
-        values = {"parallel": flow(), "pool": {"window_seconds": 0.3}}
+        # Nobody reads the console meanwhile, so it must fit into a pipe.
+        values = {"parallel": flow(), "pool": {"window_seconds": 0.3}, "metrics": {"console_every": 1000}}
         with self.started("range", 1, "1-2", run={"steps": 100000}, **values) as launcher:
-            self.wait_for("range", lambda lines: len(lines) > 1)
-            with self.slowed(launcher):
+            with self.slowed(launcher):  # before the first step: at full speed noise may ask for 2
                 self.wait_for("range", lambda lines: any(line["flow"]["wanted"] == 2 for line in lines))
             self.wait_for("range", lambda lines: any(line["flow"]["encoders"] == 2 for line in lines))
-            self.wait_for("range", lambda lines: sum(line["flow"]["left"] for line in lines) == 1)
+            self.wait_for("range", lambda lines: sum(line["flow"]["left"] for line in lines) >= 1)
             self.wait_for_steps("range", len(self.lines("range")) + 5)
             launcher.send_signal(signal.SIGTERM)
             out, err = launcher.communicate(timeout=60)
@@ -75,13 +73,12 @@ class EncoderRange(flow_case.FlowCase):
         alone = self.train_alone("alone", **self.values(parallel=flow(), run={"steps": steps}))
         self.expect_same_bits(self.shared / "range", alone)
 
-        lines = self.lines("range")
-        self.assertEqual((self.sum_of(self.shared / "range", "joined"), self.sum_of(self.shared / "range", "left"),
-                          self.sum_of(self.shared / "range", "lost")), (2, 1, 0))
-        self.assertEqual((lines[-1]["flow"]["wanted"], lines[-1]["flow"]["encoders"]), (1, 1))
-        reasons = [line["reallocation"] for line in lines if "reallocation" in line]
-        self.assertEqual(len(reasons), 2)
-        for wanted, reason in zip((2, 1), reasons):
+        # Later a noisy window may ask for the second one again.
+        self.assertGreaterEqual(self.sum_of(self.shared / "range", "joined"), 2)
+        self.assertGreaterEqual(self.sum_of(self.shared / "range", "left"), 1)
+        self.assertEqual(self.sum_of(self.shared / "range", "lost"), 0)
+        reasons = [line["reallocation"] for line in self.lines("range") if "reallocation" in line]
+        for wanted, reason in zip((2, 1), reasons[:2], strict=True):
             self.assertIn("ranks lacked features for", reason)
             self.assertRegex(out, rf"encoders   {wanted} from step \d+ on: {reason}")
         self.assertNotIn("takes its place", err)

@@ -17,7 +17,7 @@ import families
 import flow_case
 import placements
 import tiny_run
-from flow_case import MANY, flow
+from flow_case import CONSTANT_RATE, MANY, flow
 
 
 class Flow(flow_case.FlowCase):
@@ -147,15 +147,15 @@ class Flow(flow_case.FlowCase):
         self.assertGreater(sum(line["objects"] for line in self.use(self.shared / "again")[-20:]), 0)
 
     def test_a_run_goes_on_with_another_look_ahead(self):
-        values = lambda ahead: {"parallel": flow(), "run": {"steps": 60}, "pool": {"ahead": ahead, "encoders": 1}}
-        alone = self.train_alone("ahead-alone", **self.values(**values(1) | {"pool": {}}))
-        with self.started("ahead", 1, 1, **values(1)) as launcher:
+        values = lambda steps, **pool: CONSTANT_RATE | {"parallel": flow(), "run": {"steps": steps}, "pool": pool}
+        with self.started("ahead", 1, 1, **values(100000, ahead=1, encoders=1)) as launcher:
             self.wait_for_steps("ahead", 10)
             launcher.send_signal(signal.SIGTERM)
             launcher.communicate(timeout=60)
         before = len(tiny_run.read_lines(self.shared / "ahead/metrics.jsonl"))
-        self.assertLess(before, 60)
-        again = subprocess.run([*self.command("ahead", 1, 1, **values(4)), "--resume", "auto"],
+        alone = self.train_alone("ahead-alone", **self.values(**values(before + 40)))
+        again = subprocess.run([*self.command("ahead", 1, 1, **values(before + 40, ahead=4, encoders=1)),
+                                "--resume", "auto"],
                                env=tiny_run.environment(), text=True, capture_output=True, timeout=240)
         self.assertEqual(again.returncode, 0, again.stderr)
         self.expect_same_bits(self.shared / "ahead", alone)

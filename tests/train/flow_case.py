@@ -8,6 +8,8 @@ import run_case
 import tiny_run
 
 MANY = 200  # steps, so that there is time to strike
+# A rate that does not depend on run.steps, so that a run may be compared up to where it was stopped.
+CONSTANT_RATE = {"schedule": {"decay": "constant", "warmup_steps": 2}, "optimizer": {"learning_rate": 1e-4}}
 
 
 def flow(**backbone):

@@ -27,8 +27,8 @@ class OnCuda(families.FamilyCase):
     def run_here(self, config, name, *settings, ranks=1, encoders=0, code=0):
         """Runs a configuration in a directory of its own; returns its metrics."""
         run = self.shared / name
-        job = ["launch", "-n", str(ranks), "--encoders", str(encoders), "--"]
-        job = job if ranks > 1 or encoders > 0 else []
+        job = (["launch", "-n", str(ranks), "--encoders", str(encoders), "--"]
+               if ranks > 1 or encoders > 0 else [])
         done = subprocess.run(
             [self.program, *job, "train", str(config), f"run.dir={run}", *settings],
             env=tiny_run.environment(), text=True, capture_output=True, timeout=300)

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "app/cli/commands.h"
 #include "app/launch/command_words.h"
@@ -49,7 +51,7 @@ EncoderCounts read_encoders(const std::string& text) {
   TRIB_REQUIRE(0 <= min && min <= max && max <= kMost, .what = "app: number of encoders",
                .where = "--encoders", .found = text,
                .expected = str("0 to ", kMost, ", or a range MIN-MAX of such numbers"));
-  return {.at_start = min, .min = min, .max = max};
+  return {.min = min, .max = max};
 }
 
 }  // namespace
@@ -87,6 +89,11 @@ Run declare_launch(Verb& verb) {
                  .fix = "tributary launch -n 2 -- train CONFIG.yaml");
     TRIB_REQUIRE(given->words.front() != "launch", .what = "app: launch launches itself",
                  .found = "launch", .expected = "another verb");
+    if (encoders.may_change()) {  // what rank 0 would refuse
+      std::vector<std::string> words = given->words;
+      std::ranges::copy(encoders.words(encoders.min), std::back_inserter(words));
+      std::ignore = check_before_launch(words, given->ranks);
+    }
     BesideRanks beside = check_before_launch(given->words, given->ranks);
     encoders.at_start = std::clamp(beside.planned, encoders.min, encoders.max);
     LaunchOptions job{.ranks = given->ranks,

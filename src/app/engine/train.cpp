@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 
 #include "app/engine/engine_verbs.h"
@@ -92,15 +93,17 @@ Bytes estimate_activations(const config::RunConfig& config, const config::MeshSh
   return kept;
 }
 
-/// Whether `launch --encoders MIN-MAX` has added a key, which it does again.
+/// Whether `launch --encoders` may have added a key, which it does again.
 bool is_of_launcher(const std::string& change) {
-  return change.starts_with("pool.min_encoders=") || change.starts_with("pool.max_encoders=");
+  return change.starts_with("pool.encoders=") || change.starts_with("pool.min_encoders=") ||
+         change.starts_with("pool.max_encoders=");
 }
 
 std::string command_of(const TrainOptions& options) {
   std::string command = options.program + " train " + shell_word(options.config);
+  const bool is_launched = std::getenv(kCommandVariable) != nullptr;
   for (const std::string& change : options.overrides)
-    if (!is_of_launcher(change)) command += " " + shell_word(change);
+    if (!is_launched || !is_of_launcher(change)) command += " " + shell_word(change);
   return command;
 }
 

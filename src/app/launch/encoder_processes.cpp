@@ -26,18 +26,25 @@ constexpr std::size_t kShownLines = 5;
 
 }  // namespace
 
+std::vector<std::string> EncoderCounts::words(std::int64_t wanted) const {
+  return {str("pool.encoders=", wanted), str("pool.min_encoders=", may_change() ? min : 0),
+          str("pool.max_encoders=", may_change() ? max : 0)};
+}
+
 EncoderProcesses::EncoderProcesses(const EncoderCounts& counts, std::vector<std::string> words,
                                    std::int64_t ranks)
     : words_(std::move(words)),
       ranks_(ranks),
       wanted_(counts.at_start),
       encoders_(static_cast<std::size_t>(counts.max)) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
-    TRIB_RAISE(Fault::kResource, .what = "app: launcher cannot hear its ranks", .where = "pipe2",
-               .found = std::strerror(errno));
-  requests_read_ = Descriptor(ends[0]);
-  requests_written_ = Descriptor(ends[1]);
+  if (counts.may_change()) {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+      TRIB_RAISE(Fault::kResource, .what = "app: launcher cannot hear its ranks", .where = "pipe2",
+                 .found = std::strerror(errno));
+    requests_read_ = Descriptor(ends[0]);
+    requests_written_ = Descriptor(ends[1]);
+  }
   for (std::int64_t i = 0; i < wanted_; ++i)
     encoders_[static_cast<std::size_t>(i)] = start(static_cast<int>(i), /*replaced=*/0);
 }
@@ -71,7 +78,8 @@ EncoderProcesses::Encoder EncoderProcesses::start(int number, std::int64_t repla
 }
 
 void EncoderProcesses::add_waits(std::vector<pollfd>& waits) const {
-  waits.push_back({.fd = requests_read_.get(), .events = POLLIN, .revents = 0});
+  if (requests_read_.get() >= 0)
+    waits.push_back({.fd = requests_read_.get(), .events = POLLIN, .revents = 0});
   for (const auto& each : encoders_) {
     if (!each) continue;
     const RankProcess& process = *each->process;
@@ -90,6 +98,7 @@ void EncoderProcesses::look() {
 }
 
 void EncoderProcesses::read_requests() {
+  if (requests_read_.get() < 0) return;
   std::array<char, 256> block;
   for (;;) {
     const ssize_t count = read(requests_read_.get(), block.data(), block.size());
@@ -159,11 +168,18 @@ void EncoderProcesses::look_at(std::optional<Encoder>& place) {
   if (!process.exit_code() || had_ended) return;
   process.close_output();
   const int code = *process.exit_code();
-  if (encoder.leaves) return place.reset();
-  if (code == 0) return;
+  if (code == 0) {
+    if (encoder.leaves) place.reset();
+    return;
+  }
   const auto& lines = process.last_lines();
   for (std::size_t i = lines.size() - std::min(lines.size(), kShownLines); i < lines.size(); ++i)
     log_note(str("[encoder ", process.rank(), "] ", lines[i]));
+  if (encoder.leaves) {
+    log_note(str("tributary launch: encoder ", process.rank(), " ended with exit code ", code,
+                 " when it was to leave"));
+    return place.reset();
+  }
   if (clock_.seconds() - encoder.started > kForgivingSeconds) encoder.replaced = 0;
   const bool comes_again = is_worth_a_restart(code) && encoder.replaced < kMostReplaced;
   log_note(str("tributary launch: encoder ", process.rank(), " ended with exit code ", code,

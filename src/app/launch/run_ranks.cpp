@@ -150,11 +150,9 @@ class Attempt {
 
   /// Says how many encoders are beside a rank, and lets rank 0 ask for others.
   void add_encoders(const EncoderCounts& counts, RankCommand& command) const {
-    if (counts.max > 0) command.words.push_back(str("pool.encoders=", encoders_.wanted()));
-    if (!counts.may_change()) return;
-    command.words.push_back(str("pool.min_encoders=", counts.min));
-    command.words.push_back(str("pool.max_encoders=", counts.max));
-    if (command.rank != 0) return;
+    if (counts.max == 0) return;
+    for (const std::string& word : counts.words(encoders_.wanted())) command.words.push_back(word);
+    if (!counts.may_change() || command.rank != 0) return;
     command.descriptors.push_back(encoders_.request_descriptor());
     command.variables.emplace_back(kEncodersDescriptorVariable,
                                    str(encoders_.request_descriptor()));

@@ -294,15 +294,15 @@ struct ParallelSection {
 
 /// How features of modules with placement `flow` get from encoder processes to the run.
 struct PoolSection {
-  std::string directory = {};        // where encoders find the run; empty: `pool` in run.dir
-  std::string bind = "127.0.0.1";    // address at which the processes reach each other
-  std::int64_t encoders = 0;         // that have come before the first step
-  std::int64_t min_encoders = 0;  // that a run may ask its launcher for
-  std::int64_t max_encoders = 0;    // likewise; 0: it asks for none
-  double window_seconds = 10;        // over which it measures how many it needs
-  std::int64_t ahead = 2;            // steps that encoders may work on at a time
-  double patience_seconds = 30;      // that a rank waits for features, before it encodes itself
-  std::int64_t encoder_mib = 256;    // of features that an encoder process holds
+  std::string directory = {};      // where encoders find the run; empty: `pool` in run.dir
+  std::string bind = "127.0.0.1";  // address at which the processes reach each other
+  std::int64_t encoders = 0;       // that have come before the first step
+  std::int64_t min_encoders = 0;   // that a run may ask its launcher for
+  std::int64_t max_encoders = 0;   // likewise; 0: it asks for none
+  double window_seconds = 10;      // over which it measures how many it needs
+  std::int64_t ahead = 2;          // steps that encoders may work on at a time
+  double patience_seconds = 30;    // that a rank waits for features, before it encodes itself
+  std::int64_t encoder_mib = 256;  // of features that an encoder process holds
   PoolOrder order = PoolOrder::kData;
   std::string replay = {};  // a plan log whose order is taken; empty: none
 

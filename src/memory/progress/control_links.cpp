@@ -55,9 +55,12 @@ void ControlLinks::send(std::uint16_t to, const Message& message) {
     (void)links_.post_control(found->second, frame.type, frame.body);
 }
 
-void ControlLinks::open(const LinkOpened& event) {
+bool ControlLinks::open(const LinkOpened& event) {
   const std::uint16_t process = event.peer.process;
-  if (refuses_newcomers_) return links_.close(event.link, CloseMode::kDrain);
+  if (refuses_newcomers_) {
+    links_.close(event.link, CloseMode::kDrain);
+    return false;
+  }
   if (event.resumes) {
     ++reopened_;
     log_note(str("memory: process ", process, " has opened its broken link again"));
@@ -70,12 +73,15 @@ void ControlLinks::open(const LinkOpened& event) {
       links_.close(broken, CloseMode::kForce);
     }
   }
-  if (process == self_ || by_process_.contains(process))
-    return links_.refuse(event.link, {"taken", str("memory: a process with this number is "
-                                                   "connected: process ",
-                                                   process)});
+  if (process == self_ || by_process_.contains(process)) {
+    links_.refuse(event.link, {"taken", str("memory: a process with this number is connected: "
+                                            "process ",
+                                            process)});
+    return false;
+  }
   by_link_[event.link] = event.peer;
   by_process_[process] = event.link;
+  return event.resumes;
 }
 
 void ControlLinks::forget(PeerLink link) {
@@ -103,8 +109,8 @@ std::optional<Event> ControlLinks::take_end(const PeerIdentity& from, const Link
                                             TimePoint now) {
   last_reason_ = event.reason;
   if (event.status == Status::kOk) return MessageReceived{.from = from, .message = ByeMessage{}};
-  // The controller closes a link that brought it damaged bytes: to a member this is no different.
-  if (may_reopen()) {
+  // An orderly end of a link that was heard, and a refusal here, are no faults of the network.
+  if (may_reopen() && (event.is_broken || way_->reopen_at)) {
     reopen_later(now);
     return std::nullopt;
   }
@@ -115,13 +121,16 @@ std::optional<Event> ControlLinks::take_end(const PeerIdentity& from, const Link
 void ControlLinks::reopen_later(TimePoint now) {
   if (!way_->reopen_at) {
     log_note(str("memory: the link to the controller broke: ", last_reason_));
-    way_->wait = kFirstWait;
+    way_->next_wait = kFirstWait;
   }
-  way_->reopen_at = now + std::exchange(way_->wait, std::min(way_->wait * 2, kLongestWait));
+  way_->reopen_at =
+      now + std::exchange(way_->next_wait, std::min(way_->next_wait * 2, kLongestWait));
 }
 
 void ControlLinks::keep_open(TimePoint now, const std::function<void(const Event&)>& tell) {
   if (!may_reopen()) return;
+  // This process stood still: it has not listened.
+  if (now - std::exchange(way_->turned, now) > way_->heartbeat) way_->heard = now;
   const auto open = by_process_.find(kControllerProcess);
   if (open != by_process_.end()) {
     if (now - way_->heard <= way_->heartbeat * kQuietHeartbeats) return;
@@ -132,14 +141,15 @@ void ControlLinks::keep_open(TimePoint now, const std::function<void(const Event
   if (!socket) return reopen_later(now);
   way_->heard = now;
   add_controller(std::move(socket).value(), way_->endpoint, now + kAttempt, /*resumes=*/true);
-  tell(LinkRenewed{});  // what is sent now waits for the handshake
+  tell(LinkRenewed{kControllerProcess});  // what is sent now waits for the handshake
 }
 
 bool ControlLinks::poll(TimePoint now, const std::function<void(const Event&)>& tell) {
   std::array<Completion, 64> events;
   const std::size_t count = links_.poll(events, now);
   for (std::size_t i = 0; i < count; ++i) {
-    if (const auto* opened = std::get_if<LinkOpened>(&events[i])) open(*opened);
+    if (const auto* opened = std::get_if<LinkOpened>(&events[i]); opened && open(*opened))
+      tell(LinkRenewed{opened->peer.process});
     if (const auto* received = std::get_if<FrameReceived>(&events[i]))
       if (const auto peer = by_link_.find(received->link); peer != by_link_.end()) {
         peer->second.epoch = received->frame.header.epoch;

@@ -20,7 +20,8 @@ namespace tributary::memory {
 /// member's core and of the controller say when it is too late. Between two processes of one host
 /// there is no network, and a link ends with the process.
 ///
-/// Refusals are those of SocketLinks, and `taken`: a process with this number is connected.
+/// Refusals are those of SocketLinks, `part` as PartCollector has them, and `taken`: a process with
+/// this number is connected.
 class ControlLinks {
  public:
   ControlLinks(const LinkEnd& end, const JobKey& key) : self_(end.self.process), links_(end, key) {}
@@ -54,11 +55,13 @@ class ControlLinks {
     Nanoseconds heartbeat;
     bool is_network = false, is_heard = false;
     TimePoint heard{};                        // the controller, or when the link was opened
-    std::optional<TimePoint> reopen_at = {};  // empty: it is open
-    Nanoseconds wait{};                       // before the next attempt but one
+    std::optional<TimePoint> reopen_at = {};  // empty: the controller is heard
+    Nanoseconds next_wait{};
+    TimePoint turned{};  // of poll()
   };
 
-  void open(const LinkOpened& event);
+  /// Whether a member has opened its broken link again.
+  bool open(const LinkOpened& event);
   /// None while parts of a message are missing, or where it is refused.
   [[nodiscard]] std::optional<Event> take_frame(const PeerIdentity& from,
                                                 const FrameReceived& event);

@@ -28,7 +28,7 @@ struct PoolCounts {
   std::uint64_t producers = 0;     // that are in now
   std::uint64_t joined = 0;        // producers that came in since the start
   std::uint64_t left = 0;          // producers that said BYE
-  std::uint64_t fenced = 0;        // producers that were lost: a broken link, or silence
+  std::uint64_t fenced = 0;        // producers whose process ended, or that were silent
   std::uint64_t made = 0;          // objects, by all that were ever in
   double producer_seconds = 0;     // that producers were in, added up over them
   double busy_seconds = 0;         // of these: they made objects

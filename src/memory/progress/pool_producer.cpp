@@ -61,19 +61,23 @@ class PoolProducer::Impl {
     ProducerMemory::write(bytes, task.pages);
     description.is_on_device =
         on_device != nullptr && memory_->write_copy({on_device, bytes.size()}, task.pages);
+    {
+      const std::lock_guard lock(mutex_);
+      ++counts_.objects;
+      counts_.bytes += description.bytes;
+    }
     end_task(task, Encoded{.slot = task.slot, .description = description});
-    const std::lock_guard lock(mutex_);
-    ++counts_.objects;
-    counts_.bytes += description.bytes;
   }
 
   void fail(const Task& task, std::string reason) {
     if (end() == End::kNone)
       log_warning(str("memory: sample ", task.key.sample, " part ", task.key.part,
                       " was not encoded: ", reason));
+    {
+      const std::lock_guard lock(mutex_);
+      ++counts_.failed;
+    }
     end_task(task, EncodeFailed{.slot = task.slot, .reason = std::move(reason)});
-    const std::lock_guard lock(mutex_);
-    ++counts_.failed;
   }
 
   void drop(const Task& task) { end_task(task, Encoded{.slot = task.slot}); }
@@ -166,8 +170,7 @@ class PoolProducer::Impl {
   /// Offers the memory to readers, by each engine that may be used.
   [[nodiscard]] std::vector<TransportKey> listen(const PoolProducerOptions& options,
                                                  const FoundPool& found, const std::string& name) {
-    const std::string host =
-        options.bind.empty() ? local_host_towards(found.job.endpoint) : options.bind;
+    const std::string& host = member_->reading.host;
     std::vector<TransportKey> keys;
     for (const Engine engine : options.engines) {
       if (engine == Engine::kMemfd || engine == Engine::kCudaMap) {
@@ -195,6 +198,7 @@ class PoolProducer::Impl {
                          ? member_->memfd.share(segment, nullptr, sockets, name)
                          : member_->cuda->share(segment, memory_->copy(), sockets, name + "d"));
     } catch (const Error& error) {
+      if (engine == Engine::kCudaMap) throw;  // it was asked for
       log_note(str("memory: readers of this host have no shared memory: ", error.what()));
     }
   }
@@ -338,8 +342,8 @@ class PoolProducer::Impl {
                .found = str(description.shape.size(), " dims, ", bytes, " B"));
   }
 
-  // The progress thread alone uses these, once it has started.
-  std::optional<ProducerMemory> memory_;
+  std::optional<ProducerMemory> memory_;  // the same from the start of the progress thread on
+  // That thread alone uses these, once it has started.
   std::unique_ptr<OwningMember> member_;
   bool has_ended_ = false, is_blocked_ = false;
   Nanoseconds blocked_{};

@@ -21,6 +21,8 @@ std::vector<Action> ControllerCore::step(const Event& event, TimePoint now) {
   if (stopped_) return {};
   if (const auto* message = std::get_if<MessageReceived>(&event)) take(*message, now);
   if (const auto* lost = std::get_if<MemberLost>(&event)) take(*lost, now);
+  if (const auto* renewed = std::get_if<LinkRenewed>(&event))
+    outbox_.resend_all(renewed->process, now, actions_);
   if (const auto* planned = std::get_if<StepPlanned>(&event)) take(*planned);
   if (const auto* logged = std::get_if<PlanLogged>(&event)) take(*logged, now);
   if (const auto* joined = std::get_if<MemberJoined>(&event)) take(*joined, now);

@@ -34,8 +34,10 @@ struct LinkBroken {
   std::uint16_t process = 0;
   std::uint32_t incarnation = 0;
 };
-/// To a member: its link to the controller is a new one; what was on its way is lost.
-struct LinkRenewed {};
+/// The link to a process, of a member the controller, is a new one; what was on its way is lost.
+struct LinkRenewed {
+  std::uint16_t process = 0;
+};
 /// To an owner: the encoder has written the object of an Encode, or could not.
 struct Encoded {
   SlotId slot{};

@@ -80,7 +80,7 @@ void Member::send_heartbeat(TimePoint now, std::vector<Action>& actions) {
 
 void Member::renew_link(TimePoint now, std::vector<Action>& actions) {
   send_heartbeat(now, actions);
-  outbox_.resend_all(now, actions);
+  outbox_.resend_all(identity_.controller, now, actions);
 }
 
 void Member::tick(TimePoint now, std::vector<Action>& actions) {

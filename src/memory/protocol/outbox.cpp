@@ -53,9 +53,11 @@ void Outbox::resend(TimePoint now, std::vector<Action>& actions) {
   }
 }
 
-void Outbox::resend_all(TimePoint now, std::vector<Action>& actions) {
-  by_time_.clear();
-  for (auto& [place, entry] : entries_) {
+void Outbox::resend_all(std::uint16_t to, TimePoint now, std::vector<Action>& actions) {
+  for (auto each = first_of(entries_, to); each != entries_.end() && std::get<0>(each->first) == to;
+       ++each) {
+    auto& [place, entry] = *each;
+    by_time_.erase({entry.due, place});
     entry.due = now;
     entry.wait = resend_after_;
     by_time_.emplace(now, place);
@@ -83,10 +85,13 @@ void Outbox::drop(const std::function<bool(const Place&)>& is_dropped) {
 }
 
 bool Outbox::has_epoch_of(std::uint16_t process) const {
-  return std::ranges::any_of(entries_, [process](const auto& entry) {
-    const auto* epoch = std::get_if<EpochMessage>(&entry.second.message);
-    return epoch != nullptr && epoch->process == process;
-  });
+  for (auto each = entries_.begin(); each != entries_.end();) {
+    const std::uint16_t to = std::get<0>(each->first);
+    if (entries_.contains({to, FrameType::kEpoch, process, Key{}})) return true;
+    if (to == UINT16_MAX) break;
+    each = first_of(entries_, to + 1);
+  }
+  return false;
 }
 
 }  // namespace tributary::memory

@@ -24,8 +24,8 @@ class Outbox {
   void acknowledge(std::uint16_t from, const AckMessage& ack);
   /// Sends again what has waited long enough.
   void resend(TimePoint now, std::vector<Action>& actions);
-  /// Sends all of them again: what was on its way is lost.
-  void resend_all(TimePoint now, std::vector<Action>& actions);
+  /// Sends all that a process has not acknowledged again: what was on its way is lost.
+  void resend_all(std::uint16_t to, TimePoint now, std::vector<Action>& actions);
   void drop_peer(std::uint16_t process);
   /// The objects are not needed any more: their PUBLISH and RETRACT are not sent again.
   void drop_objects(std::vector<Key> keys);
@@ -42,6 +42,10 @@ class Outbox {
   static constexpr std::int64_t kMaxWait = 8;  // times resend_after
 
   static Place place_of(std::uint16_t to, const Message& message);
+  /// The first entry of a process, or of one with a higher number.
+  static auto first_of(auto& entries, int to) {
+    return entries.lower_bound(Place{static_cast<std::uint16_t>(to), FrameType{}, 0, Key{}});
+  }
   void drop(const std::function<bool(const Place&)>& is_dropped);
   static Place acknowledgement_of(std::uint16_t to, const AckMessage& ack);
 

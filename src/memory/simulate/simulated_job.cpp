@@ -241,7 +241,7 @@ void SimulatedJob::break_link(Process& member, Nanoseconds duration) {
   if (!member.is_alive) return;
   run_later(member, duration + Nanoseconds{1}, [this, &member] {
     ++run_.renewed;
-    give(member, LinkRenewed{});
+    give(member, LinkRenewed{kController});
   });
 }
 

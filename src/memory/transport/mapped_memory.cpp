@@ -236,9 +236,11 @@ void MappedMemory::send_descriptors(PeerLink link) {
 
 /// Maps the owner's memory when the last one has come; they are closed then.
 void MappedMemory::take_descriptor(PeerLink link, Owner& owner) {
+  if (owner.memory)
+    return links_.refuse(link, {"descriptors", "memory: owner sends more memory than it has"});
   owner.came.push_back(links_.take_descriptor(link));
   const DeviceLayout layout{.bytes = owner.row.length, .chunk_bytes = owner.offer.chunk_bytes};
-  if (owner.memory || owner.came.size() < 1 + (options_.device ? layout.chunks() : 0)) return;
+  if (owner.came.size() < 1 + (options_.device ? layout.chunks() : 0)) return;
   Result<ReadableMemory> mapped =
       ReadableMemory::map(owner.row, owner.offer, std::exchange(owner.came, {}), options_.device);
   if (!mapped) return links_.refuse(link, mapped.refusal());

@@ -32,7 +32,7 @@ struct LinkEnd {
 };
 
 /// Links over stream sockets: connects and accepts, proves who is there, carries control messages,
-/// and reads and serves objects. What the engines TCP and memfd have in common.
+/// and reads and serves objects. What the engines over sockets have in common.
 ///
 /// Any error closes the connection, which is never used again. Refusals are counted by a code:
 /// `user`, `half_open`, `connections`, `descriptors`, `handshake`, `duplicate`, `incarnation`,

@@ -14,7 +14,7 @@
 namespace tributary::memory {
 
 inline constexpr std::uint32_t kFrameMagic = 0x42495254;  // "TRIB"
-inline constexpr std::uint8_t kFrameVersion = 1;
+inline constexpr std::uint8_t kFrameVersion = 2;
 inline constexpr std::size_t kMaxBodyBytes = std::size_t{64} << 10;
 
 /// The messages; wire/messages.h says who sends what.

@@ -1,6 +1,7 @@
 #include "train/flow/encoder_request.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -15,10 +16,11 @@ namespace {
 /// The pipe to the launcher, which sets this variable for rank 0.
 int launcher_descriptor() {
   const char* given = std::getenv("TRIB_ENCODERS_DESCRIPTOR");
-  const int descriptor = given == nullptr ? -1 : std::atoi(given);
+  int descriptor = -1;
+  if (given != nullptr) std::from_chars(given, given + std::strlen(given), descriptor);
   TRIB_REQUIRE(descriptor >= 0 && fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0,
                .what = "train: nobody starts encoders that the run asks for",
-               .where = "pool.max_encoders", .found = "a run without tributary launch",
+               .where = "pool.max_encoders", .found = "no launcher with a range",
                .expected = "pool.max_encoders 0: encoders are then started by hand",
                .fix = "tributary launch -n N --encoders MIN-MAX -- train ...");
   return descriptor;
@@ -51,22 +53,22 @@ void EncoderRequest::ask(std::int64_t encoders) const {
              .found = std::strerror(errno));
 }
 
-std::optional<schedule::EncoderChange> EncoderRequest::after_step(StepMetrics& metrics) {
+void EncoderRequest::after_step(StepMetrics& metrics) {
   FlowUse& flow = *metrics.flow;
-  std::optional<schedule::EncoderChange> change =
+  const std::optional<schedule::EncoderChange> change =
       policy_.after_step({.seconds = metrics.seconds.sum(),
                           .starved = flow.starved,
-                          .encoding = flow.encoding,
+                          .encoding = flow.encoding - flow.encoding_too_large,
                           .taken = flow.objects,
-                          .encoded_here = flow.encoded_here,
+                          .encoded_here = flow.encoded_here - flow.too_large,
                           .made = flow.made,
                           .busy = flow.encoder_busy,
                           .encoders = flow.encoders,
                           .changed = flow.joined + flow.left + flow.lost > 0});
-  if (change) ask(change->wanted);
   flow.wanted = policy_.wanted();
-  if (change) flow.reason = change->reason;
-  return change;
+  if (!change) return;
+  ask(change->wanted);
+  flow.reallocation = change->reason;
 }
 
 }  // namespace tributary::train

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <optional>
-
 #include "config/run/run_config.h"
 #include "mesh/mesh.h"
-#include "schedule/reallocate_encoders.h"
+#include "schedule/encoder_allocator.h"
 #include "train/metrics/step_metrics.h"
 
 namespace tributary::train {
@@ -19,12 +17,12 @@ class EncoderRequest {
   EncoderRequest(const config::RunConfig& config, const mesh::Mesh& backbone);
 
   /// Asks for others after a step, if need be; says in its metrics how many are wanted, and why.
-  std::optional<schedule::EncoderChange> after_step(StepMetrics& metrics);
+  void after_step(StepMetrics& metrics);
 
  private:
   void ask(std::int64_t encoders) const;
 
-  schedule::ReallocateEncoders policy_;
+  schedule::EncoderAllocator policy_;
   int descriptor_ = -1;  // of the process, in all stages of a run
 };
 

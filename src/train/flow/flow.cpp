@@ -269,8 +269,9 @@ at::Tensor Flow::features_of(const FlowModule& module, const data::EncodedSample
   const memory::Key key = key_of_features(module, sample.id);
   if (auto kept = kept_.extract(key)) return kept.mapped();
   at::Tensor features;
-  if (!is_in_vain_ && is_planned(key)) features = take_from_pool(module, sample);
-  if (!is_in_vain_ && !features.defined()) features = encode_here(module, sample);
+  const bool may_come = is_planned(key);
+  if (!is_in_vain_ && may_come) features = take_from_pool(module, sample);
+  if (!is_in_vain_ && !features.defined()) features = encode_here(module, sample, may_come);
   if (is_in_vain_) return no_features(module, sample);
   if (keeps_) kept_[key] = features;
   return features;

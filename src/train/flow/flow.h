@@ -106,8 +106,10 @@ class Flow {
   /// Undefined where the pool has not got them.
   [[nodiscard]] at::Tensor take_from_pool(const FlowModule& module,
                                           const data::EncodedSample& sample);
-  /// Encodes a sample, which is read first where it has come without rows.
-  [[nodiscard]] at::Tensor encode_here(const FlowModule& module, const data::EncodedSample& sample);
+  /// Encodes a sample, which is read first where it has come without rows. `might_come`: encoders
+  /// were asked for it.
+  [[nodiscard]] at::Tensor encode_here(const FlowModule& module, const data::EncodedSample& sample,
+                                       bool might_come);
   /// Zeros of the right shape, for a step in vain.
   [[nodiscard]] at::Tensor no_features(const FlowModule& module,
                                        const data::EncodedSample& sample) const;

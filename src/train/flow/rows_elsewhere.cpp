@@ -32,7 +32,8 @@ bool Flow::must_read(const data::EncodedSample& sample) {
          });
 }
 
-at::Tensor Flow::encode_here(const FlowModule& module, const data::EncodedSample& sample) {
+at::Tensor Flow::encode_here(const FlowModule& module, const data::EncodedSample& sample,
+                             bool might_come) {
   const Stopwatch watch;
   data::EncodedSample read;
   const bool lacks = lacks_rows(module, sample);
@@ -49,6 +50,10 @@ at::Tensor Flow::encode_here(const FlowModule& module, const data::EncodedSample
   at::Tensor features = encode_features(*model_, module, lacks ? read : sample, model_->device());
   use_.encoded_here += 1;
   use_.encoding += watch.seconds();
+  if (!might_come) {
+    use_.too_large += 1;
+    use_.encoding_too_large += watch.seconds();
+  }
   return features;
 }
 

@@ -115,7 +115,8 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
                     {"encoder_busy", rounded(metrics.flow->encoder_busy, 6)},
                     {"encoder_blocked", rounded(metrics.flow->encoder_blocked, 6)}};
   if (metrics.flow && metrics.flow->wanted) line["flow"]["wanted"] = *metrics.flow->wanted;
-  if (metrics.flow && !metrics.flow->reason.empty()) line["reallocation"] = metrics.flow->reason;
+  if (metrics.flow && !metrics.flow->reallocation.empty())
+    line["reallocation"] = metrics.flow->reallocation;
   if (!metrics.pipeline.in_flight.empty())
     line["pipeline"] = {{"bubble", rounded(metrics.pipeline.bubble, 5)},
                         {"in_flight", metrics.pipeline.in_flight}};

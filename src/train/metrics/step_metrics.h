@@ -51,10 +51,12 @@ struct FlowUse {
   std::int64_t objects = 0;         // that the pool gave
   std::int64_t bytes = 0;           // of them
   std::int64_t encoded_here = 0;    // samples that ranks encoded, because nobody had in time
+  std::int64_t too_large = 0;       // of them: no encoder has room for their features
   std::int64_t gradients = 0;       // samples by which encoders made the gradient of their towers
   std::int64_t gradients_here = 0;  // by which ranks made it
   double starved = 0;               // [s] that ranks waited for features
   double encoding = 0;              // [s] that they encoded
+  double encoding_too_large = 0;    // [s] of them: what no encoder has room for
   std::int64_t repeated = 0;        // 1: the step began again, as pixels turned out bad in it
   std::int64_t out_of_turn = 0;     // samples of the step that are of another batch of the data
   std::int64_t encoders = 0;        // processes that encode for the run, at the end of the step
@@ -67,15 +69,16 @@ struct FlowUse {
   double encoder_busy = 0;          // [s] that they read and encoded
   double encoder_blocked = 0;       // [s] that they had work, and no room for features
   std::optional<std::int64_t> wanted = {};  // encoders; null: their number is fixed
-  std::string reason = {};                  // for another number than before
+  std::string reallocation = {};            // why another number than before is wanted
 
   [[nodiscard]] std::vector<std::int64_t*> counts() {
-    return {&objects,  &bytes,       &encoded_here, &gradients,  &gradients_here,
-            &repeated, &out_of_turn, &encoders,     &pool_bytes, &joined,
-            &left,     &lost,        &made};
+    return {&objects,        &bytes,    &encoded_here, &too_large, &gradients,
+            &gradients_here, &repeated, &out_of_turn,  &encoders,  &pool_bytes,
+            &joined,         &left,     &lost,         &made};
   }
   [[nodiscard]] std::vector<double*> seconds() {
-    return {&starved, &encoding, &encoder_seconds, &encoder_busy, &encoder_blocked};
+    return {&starved,         &encoding,     &encoding_too_large,
+            &encoder_seconds, &encoder_busy, &encoder_blocked};
   }
 };
 

@@ -17,7 +17,7 @@ class BrokenLinks : public testing::Test {
   }
   void SetUp() override {
     ASSERT_TRUE(until([&] { return reader->counts().producers == 1; }));
-    ASSERT_EQ(relay.connections(), 2);
+    ASSERT_GE(relay.connections(), 2);
   }
   void run_steps(std::uint64_t count) {
     for (const std::uint64_t end = step + count; step < end; ++step) {

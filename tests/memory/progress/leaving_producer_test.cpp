@@ -41,7 +41,7 @@ TEST_F(LeavingProducer, LosesNothingThatItHasMade) {
   for (std::uint64_t step = 1; step < 6; ++step) EXPECT_EQ(run_step(step), 4) << step;
   EXPECT_TRUE(until([&] { return first->producer().has_left(); }));
   const std::uint64_t made = first->producer().counts().objects;
-  EXPECT_LT(made, 12);
+  EXPECT_LT(made, 20);
   first.reset();
   EXPECT_EQ(run_step(6), 4);
   EXPECT_TRUE(until([&] { return controller.counts().left == 1; }));
@@ -56,10 +56,11 @@ TEST_F(LeavingProducer, IsNotBusyWhileItWaitsWithATaskInHand) {
   PoolProducer& producer = encoder.producer();
   const auto task = producer.next(kLong);
   ASSERT_TRUE(task);
+  const Stopwatch wall;
   const double before = producer.counts().busy_seconds;
   while (const auto other = producer.next(milliseconds(300))) producer.drop(*other);
   const double waited = producer.counts().busy_seconds;
-  EXPECT_LT(waited - before, 0.2);
+  EXPECT_LT(waited - before, wall.seconds() - 0.25);  // the last wait alone is 0.3 s
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_GE(producer.counts().busy_seconds - waited, 0.05);
   producer.drop(*task);

@@ -111,7 +111,8 @@ TEST_F(PoolProcesses, MissAKilledProducerAtOnceThoughItsLinkWasReset) {
   start(milliseconds(60'000));
   invite_the_far_one();  // nobody reads from it, and finds it out by that
   far.signal(SIGSTOP);
-  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // acknowledgements wait there
+  for (; planned < 3; ++planned) controller->plan(planned_step(planned, 1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // what it was assigned waits there
   far.kill_now();  // a system resets connections with bytes that nobody has read
   EXPECT_TRUE(until([&] { return controller->counts().fenced == 1; }));
   EXPECT_EQ(controller->counts().producers, 2);

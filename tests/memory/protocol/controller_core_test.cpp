@@ -55,6 +55,13 @@ TEST_F(ControllerCoreTest, ShowsAPlanToNobodyBeforeItIsLogged) {
   EXPECT_TRUE(give(PlanLogged{0}).empty());
 }
 
+TEST_F(ControllerCoreTest, SendsAgainAtOnceOverANewLink) {
+  plan(0);
+  const std::vector<Action> again = give(LinkRenewed{kConsumer});
+  ASSERT_EQ(sent<PlanMessage>(again).size(), 1);
+  EXPECT_EQ(sent<PlanMessage>(again)[0].first, kConsumer);
+}
+
 TEST_F(ControllerCoreTest, HandsAHandleToItsReaderAlone) {
   plan(0);
   const auto publish = sent<PublishMessage>(

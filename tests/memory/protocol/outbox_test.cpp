@@ -54,10 +54,11 @@ TEST(Outbox, SendsAllAgainOverANewLink) {
   outbox.post(kConsumer, CommitMessage{.step = 1}, at_ms(0), actions);
   for (const std::int64_t at : {10, 30, 70}) EXPECT_EQ(resent(outbox, at), 2);
   std::vector<Action> again;
-  outbox.resend_all(at_ms(75), again);
-  EXPECT_EQ(again.size(), 2);
+  outbox.resend_all(kProducer, at_ms(75), again);
+  EXPECT_EQ(again.size(), 1);
   EXPECT_EQ(resent(outbox, 94), 0);
-  EXPECT_EQ(resent(outbox, 95), 2);
+  EXPECT_EQ(resent(outbox, 95), 1);  // to the producer; to the other in its turn
+  EXPECT_EQ(resent(outbox, 150), 2);
 }
 
 TEST(Outbox, KeepsMessagesAboutDifferentThings) {

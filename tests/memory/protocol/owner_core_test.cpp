@@ -101,6 +101,8 @@ TEST_F(OwnerCoreTest, SaysAtOnceThatItIsThereOverANewLink) {
   (void)give(Tick{});
   EXPECT_TRUE(sent<Heartbeat>(give(Tick{})).empty());  // not yet again
   EXPECT_EQ(sent<Heartbeat>(give(LinkRenewed{})).size(), 1);
+  (void)make(0, {4});
+  EXPECT_EQ(sent<PublishMessage>(give(LinkRenewed{})).size(), 1);
 }
 
 TEST_F(OwnerCoreTest, SendsAPublishAgainUntilItIsAcknowledged) {

@@ -93,13 +93,24 @@ class BadCable(two_nodes.TwoNodes):
         self.ends = [open_tun(holder.pid) for holder in self.holders]
         self.ends_with = os.pipe()
         self.sent = collections.defaultdict(int)  # of each connection and direction: the end of its bytes
-        self.thread = threading.Thread(target=self.forward)
+        self.failure = None
+        self.thread = threading.Thread(target=self.forward_or_tell)
         self.thread.start()
 
     def __exit__(self, *error):
         os.close(self.ends_with[1])
         self.thread.join()
+        for end in (*self.ends, self.ends_with[0]):
+            os.close(end)
         super().__exit__(*error)
+        if self.failure is not None:
+            raise self.failure
+
+    def forward_or_tell(self):
+        try:
+            self.forward()
+        except Exception as failure:
+            self.failure = failure
 
     def forward(self):
         under_way, free_at = [collections.deque(), collections.deque()], [0.0, 0.0]

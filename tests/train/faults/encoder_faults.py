@@ -38,8 +38,8 @@ def main():
     print_rows_of("lost_encoders.py", build / "tributary", next(build.glob("tests/train/libstrike_encoder.so")))
     out = run([tests / "test_memory_processes", "--gtest_filter=*WhenAReaderIsKilled*"], TRIB_TEST_FULL="1")
     engines = re.findall(r"OK \] \S+\.\w+/(\w+)", out)
-    print_row("F4 `kill -9` of a reader while its owner replies, also stopped", f"100 over each of {', '.join(engines)}",
-              [], "owners lost 0", "leases left 0")
+    print_row("F4 `kill -9` of a reader while its owner replies, also stopped",
+              f"100 over each of {', '.join(engines)}", [], "owners lost 0", "leases left 0")
     print_rows_of("far_encoder.py", build / "tributary")
     speeds = []
     for first in range(0, SEEDS * ROUNDS, SEEDS):

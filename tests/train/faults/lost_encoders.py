@@ -43,6 +43,10 @@ def wait_until_idle(process):
         quiet, ticks = quiet + 1 if cpu_ticks(process) == ticks else 0, cpu_ticks(process)
 
 
+def is_rank_0(process):
+    return b"TRIB_RANK=0" in pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+
+
 class LostEncoders(flow_case.FlowCase):
     @classmethod
     def setUpClass(cls):
@@ -146,8 +150,8 @@ class LostEncoders(flow_case.FlowCase):
             self.wait_for_steps(name, 2)
             children = self.children_of(launcher)
             self.assertEqual(len(children), 4)
-            ranks = self.children_of(launcher, " train ")
-            os.kill(launcher.pid if victim == "launcher" else min(ranks), signal.SIGKILL)
+            (head,) = filter(is_rank_0, self.children_of(launcher, " train "))
+            os.kill(launcher.pid if victim == "launcher" else head, signal.SIGKILL)
             struck, ended = time.monotonic(), 0.0
             if victim == "launcher":
                 launcher.wait()

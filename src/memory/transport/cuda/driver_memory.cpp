@@ -207,6 +207,12 @@ std::optional<Refusal> DriverMemory::open(int ordinal) {
           check("cuMemPoolSetAttribute",
                 driver_.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept)))
     return fault;
+  // Else an allocation may wait for what torch has queued, to use what was freed behind it.
+  int none = 0;
+  if (auto fault = check("cuMemPoolSetAttribute",
+                         driver_.cuMemPoolSetAttribute(
+                             pool_, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &none)))
+    return fault;
   return check("cuStreamCreate", driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING));
 }
 

@@ -1,4 +1,4 @@
-#include "schedule/reallocate_encoders.h"
+#include "schedule/encoder_allocator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -65,7 +65,7 @@ class SimulatedRun {
     return share;
   }
 
-  ReallocateEncoders policy;
+  EncoderAllocator policy;
   std::vector<int> changes;  // steps
 
  private:
@@ -87,7 +87,7 @@ EncoderRange range_of(std::int64_t min, std::int64_t max) {
   return {.min = min, .max = max, .window_seconds = 10, .takers = kTakers};
 }
 
-TEST(ReallocateEncoders, FollowsAMixtureThatDriftsUpAndDown) {
+TEST(EncoderAllocator, FollowsAMixtureThatDriftsUpAndDown) {
   SimulatedRun run(
       range_of(1, 4), [](int step) { return step < 100 || step >= 300 ? 0.6 : 2.4; },
       /*noise=*/0.1);
@@ -106,7 +106,7 @@ TEST(ReallocateEncoders, FollowsAMixtureThatDriftsUpAndDown) {
   EXPECT_LE(run.changes.size(), 4);
 }
 
-TEST(ReallocateEncoders, SettlesAtEveryLoad) {
+TEST(EncoderAllocator, SettlesAtEveryLoad) {
   for (double load = 0.05; load < 4; load += 0.05) {
     SimulatedRun run(
         range_of(0, 5), [load](int) { return load; }, /*noise=*/0.2);
@@ -121,7 +121,7 @@ TEST(ReallocateEncoders, SettlesAtEveryLoad) {
   }
 }
 
-TEST(ReallocateEncoders, KeepsWhatAMixtureNeedsThatGoesUpAndDown) {
+TEST(EncoderAllocator, KeepsWhatAMixtureNeedsThatGoesUpAndDown) {
   SimulatedRun run(
       range_of(1, 4), [](int step) { return step / 60 % 2 == 0 ? 0.5 : 2.5; },
       /*noise=*/0.1);
@@ -144,14 +144,14 @@ FlowRates rates(std::int64_t encoders, double load, double lacking = 0) {
 }
 
 /// What it says after some steps, if anything.
-std::optional<EncoderChange> after(ReallocateEncoders& policy, int steps, const FlowRates& step) {
+std::optional<EncoderChange> after(EncoderAllocator& policy, int steps, const FlowRates& step) {
   for (int i = 0; i < steps; ++i)
     if (auto change = policy.after_step(step)) return change;
   return std::nullopt;
 }
 
-TEST(ReallocateEncoders, SaysWhatItHasMeasured) {
-  ReallocateEncoders policy(range_of(1, 4), 1);
+TEST(EncoderAllocator, SaysWhatItHasMeasured) {
+  EncoderAllocator policy(range_of(1, 4), 1);
   const auto change = after(policy, 11, rates(1, 1.5, 0.25));
   ASSERT_TRUE(change);
   EXPECT_EQ(change->wanted, 2);
@@ -160,15 +160,15 @@ TEST(ReallocateEncoders, SaysWhatItHasMeasured) {
             "busy");
 }
 
-TEST(ReallocateEncoders, TakesTheTimeOfEncodersForTheirWorkWhereRanksWait) {
-  ReallocateEncoders policy(range_of(1, 4), 1);
+TEST(EncoderAllocator, TakesTheTimeOfEncodersForTheirWorkWhereRanksWait) {
+  EncoderAllocator policy(range_of(1, 4), 1);
   const auto change = after(policy, 11, rates(1, 0.8, 0.6));
   ASSERT_TRUE(change);
   EXPECT_EQ(change->wanted, 3);  // 1.1 / 0.4
 }
 
-TEST(ReallocateEncoders, AddsAnEncoderWhereTheRatesSayThatThereAreEnough) {
-  ReallocateEncoders policy(range_of(1, 4), 2);
+TEST(EncoderAllocator, AddsAnEncoderWhereTheRatesSayThatThereAreEnough) {
+  EncoderAllocator policy(range_of(1, 4), 2);
   const auto change = after(policy, 11, rates(2, 0.5, 0.1));
   ASSERT_TRUE(change);
   EXPECT_EQ(change->wanted, 3);
@@ -179,17 +179,24 @@ TEST(ReallocateEncoders, AddsAnEncoderWhereTheRatesSayThatThereAreEnough) {
   EXPECT_TRUE(after(policy, 200, rates(3, 0.3)));
 }
 
-TEST(ReallocateEncoders, AsksForNoMoreWhileOneIsMissing) {
-  ReallocateEncoders policy(range_of(1, 4), 2);
-  EXPECT_FALSE(after(policy, 500, rates(1, 3, 0.5))) << "it was killed, and another one comes";
+TEST(EncoderAllocator, AsksForNoMoreWhileOneIsMissing) {
+  EncoderAllocator policy(range_of(1, 4), 2);
+  EXPECT_FALSE(after(policy, 40, rates(1, 3, 0.5))) << "it was killed, and another one comes";
   FlowRates joined = rates(2, 3, 0.3);
   joined.changed = true;
   EXPECT_FALSE(policy.after_step(joined));
   EXPECT_TRUE(after(policy, 11, rates(2, 3, 0.3)));
 }
 
-TEST(ReallocateEncoders, LetsAnEncoderGoWhereTheOthersHaveTimeToSpare) {
-  ReallocateEncoders policy(range_of(1, 4), 2);
+TEST(EncoderAllocator, AsksForAnotherWhereTheMissingOneDoesNotCome) {
+  EncoderAllocator policy(range_of(1, 4), 2);
+  const auto change = after(policy, 500, rates(1, 3, 0.5));
+  ASSERT_TRUE(change);
+  EXPECT_EQ(change->wanted, 4);
+}
+
+TEST(EncoderAllocator, LetsAnEncoderGoWhereTheOthersHaveTimeToSpare) {
+  EncoderAllocator policy(range_of(1, 4), 2);
   EXPECT_FALSE(after(policy, 3 + 8 * 20, rates(2, 0.8))) << "one would be 25 % faster";
   EXPECT_FALSE(after(policy, 8, rates(2, 0.7))) << "in one window";
   EXPECT_FALSE(after(policy, 8, rates(2, 0.8)));
@@ -199,8 +206,8 @@ TEST(ReallocateEncoders, LetsAnEncoderGoWhereTheOthersHaveTimeToSpare) {
   EXPECT_EQ(change->wanted, 1);
 }
 
-TEST(ReallocateEncoders, CountsNoStepsInWhichEncodersComeAndGo) {
-  ReallocateEncoders policy(range_of(1, 4), 2);
+TEST(EncoderAllocator, CountsNoStepsInWhichEncodersComeAndGo) {
+  EncoderAllocator policy(range_of(1, 4), 2);
   for (int i = 0; i < 50; ++i) {
     FlowRates step = rates(2, 0.9, /*lacking=*/i % 12 < 3 ? 0.9 : 0);
     step.changed = i % 12 == 0;
@@ -208,8 +215,8 @@ TEST(ReallocateEncoders, CountsNoStepsInWhichEncodersComeAndGo) {
   }
 }
 
-TEST(ReallocateEncoders, WaitsUntilEncodersHaveToldOfTheirWork) {
-  ReallocateEncoders policy(range_of(1, 4), 1);
+TEST(EncoderAllocator, WaitsUntilEncodersHaveToldOfTheirWork) {
+  EncoderAllocator policy(range_of(1, 4), 1);
   FlowRates silent = rates(1, 1.5, 0.25);
   silent.made = 0;
   silent.busy = 0;
@@ -217,19 +224,19 @@ TEST(ReallocateEncoders, WaitsUntilEncodersHaveToldOfTheirWork) {
   EXPECT_TRUE(after(policy, 1, rates(1, 1.5, 0.25)));
 }
 
-TEST(ReallocateEncoders, StaysInItsRange) {
-  ReallocateEncoders few(range_of(1, 2), 2);
+TEST(EncoderAllocator, StaysInItsRange) {
+  EncoderAllocator few(range_of(1, 2), 2);
   EXPECT_FALSE(after(few, 100, rates(2, 3.9, 0.4)));
-  ReallocateEncoders one(range_of(1, 2), 1);
+  EncoderAllocator one(range_of(1, 2), 1);
   EXPECT_FALSE(after(one, 100, rates(1, 0)));
-  ReallocateEncoders none(range_of(0, 2), 1);
+  EncoderAllocator none(range_of(0, 2), 1);
   const auto change = after(none, 100, rates(1, 0));
   ASSERT_TRUE(change) << "a mixture without pictures";
   EXPECT_EQ(change->wanted, 0);
 }
 
-TEST(ReallocateEncoders, TakesWorkOfRanksForThatOfEncodersWhereThereAreNone) {
-  ReallocateEncoders policy(range_of(0, 4), 0);
+TEST(EncoderAllocator, TakesWorkOfRanksForThatOfEncodersWhereThereAreNone) {
+  EncoderAllocator policy(range_of(0, 4), 0);
   FlowRates step{.seconds = 2, .encoding = 0.8, .encoded_here = 10};  // 0.4 s of each of two ranks
   const auto change = after(policy, 11, step);
   ASSERT_TRUE(change);

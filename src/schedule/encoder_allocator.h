@@ -38,23 +38,23 @@ struct EncoderChange {
 
 /// Decides between steps how many encoders a run wants, only by measured rates.
 ///
-/// Encoders keep pace when they are 10 % faster than the backbone: their number is the work of
-/// encoders in a window, divided by the time that the ranks computed in it, times 1.1. Where ranks
-/// wait, encoders give all that they can, and this is as much of their work as they had time. More
-/// are wanted where ranks lacked features for over 2 % of the window, and then at least one. Fewer
-/// are wanted where 30 % more work than there was would not need them, in two windows in a row.
-/// Each withdrawal that had to be taken back doubles this number, so a mixture that goes up and
-/// down keeps what it needs at its highest. A number at which ranks lacked features is not gone
-/// back to before the work has fallen by a quarter.
+/// The load of a window is the busy time of encoders by the time that the ranks computed. Where
+/// ranks lacked features for over 2 % of the window, at least one more is wanted, and enough for
+/// 1.1 times the load: encoders keep pace when they are 10 % faster than the backbone. Encoders had
+/// no idle time then, so the number that would have made the objects of the window in the computed
+/// time counts too. Down to 1.3 times the load, they are withdrawn after two such windows in a row.
+/// Each withdrawal that had to be taken back doubles this number of windows, so that a mixture that
+/// goes up and down keeps what it needs at its highest. A number at which ranks lacked features is
+/// not gone back to before the load has fallen by a quarter.
 ///
-/// A window begins anew when encoders come or go, and lasts until some have told of their work. No
-/// more are wanted while one is missing.
-class ReallocateEncoders {
+/// A window begins anew when encoders come or go, and lasts until some have told of their work.
+/// While one is missing, no more are wanted for ten windows: another may take its place.
+class EncoderAllocator {
  public:
   /// `wanted`: those that the run starts with.
   ///
   /// errors: Fault::kBug when they lie outside of the range
-  ReallocateEncoders(const EncoderRange& range, std::int64_t wanted);
+  EncoderAllocator(const EncoderRange& range, std::int64_t wanted);
 
   /// Null: their number stays.
   [[nodiscard]] std::optional<EncoderChange> after_step(const FlowRates& step);
@@ -92,6 +92,7 @@ class ReallocateEncoders {
   double object_seconds_ = 0;             // that an encoder needs for one; of the last window
   std::optional<std::int64_t> expected_;  // encoders, after a decision
   double waited_ = 0;                     // [s] for them
+  double missing_ = 0;                    // [s] in which ranks lacked features, for want of some
   std::int64_t calm_windows_ = 0;         // in a row, for which fewer would do
   std::int64_t calm_needed_ = 0;          // the most of them
   std::int64_t patience_ = 2;             // calm windows before encoders are withdrawn

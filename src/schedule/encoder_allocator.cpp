@@ -1,4 +1,4 @@
-#include "schedule/reallocate_encoders.h"
+#include "schedule/encoder_allocator.h"
 
 #include <algorithm>
 #include <array>
@@ -32,22 +32,23 @@ std::string with_one_digit(double value) {
 
 }  // namespace
 
-ReallocateEncoders::ReallocateEncoders(const EncoderRange& range, std::int64_t wanted)
+EncoderAllocator::EncoderAllocator(const EncoderRange& range, std::int64_t wanted)
     : range_(range), wanted_(wanted), settling_(range.settling_steps) {
   TRIB_CHECK(range.min <= wanted && wanted <= range.max && range.takers > 0 && range.readers > 0,
              .what = "schedule: number of encoders outside of its range", .found = str(wanted),
              .expected = str(range.min, " to ", range.max));
 }
 
-bool ReallocateEncoders::has_arrived(const FlowRates& step) {
+bool EncoderAllocator::has_arrived(const FlowRates& step) {
   if (!expected_) return true;
   waited_ += step.seconds;
-  if (step.encoders != *expected_ && waited_ < kMostWindows * range_.window_seconds) return false;
+  const bool is_there = has_withdrawn_ ? step.encoders <= *expected_ : step.encoders >= *expected_;
+  if (!is_there && waited_ < kMostWindows * range_.window_seconds) return false;
   expected_.reset();
   return true;
 }
 
-std::optional<EncoderChange> ReallocateEncoders::after_step(const FlowRates& step) {
+std::optional<EncoderChange> EncoderAllocator::after_step(const FlowRates& step) {
   if (step.changed) {
     window_ = {};
     settling_ = range_.settling_steps;
@@ -75,7 +76,7 @@ std::optional<EncoderChange> ReallocateEncoders::after_step(const FlowRates& ste
   return change;
 }
 
-ReallocateEncoders::Judged ReallocateEncoders::judge() {
+EncoderAllocator::Judged EncoderAllocator::judge() {
   const FlowRates& sum = window_.sum;
   // Encoders tell both numbers in one message, so their ratio is right however late they do.
   if (sum.made > 0)
@@ -94,19 +95,21 @@ ReallocateEncoders::Judged ReallocateEncoders::judge() {
   return {.lacking = share, .load = load, .needed = std::max(load, given)};
 }
 
-std::int64_t ReallocateEncoders::fewer_for(double load) const {
+std::int64_t EncoderAllocator::fewer_for(double load) const {
   const std::int64_t fewer = count_for(kSpare * load);
   const bool were_too_few =
       too_few_ && fewer <= too_few_->encoders && load > kFallen * too_few_->load;
   return were_too_few ? too_few_->encoders + 1 : fewer;
 }
 
-std::optional<EncoderChange> ReallocateEncoders::decide(const Judged& judged) {
+std::optional<EncoderChange> EncoderAllocator::decide(const Judged& judged) {
   const std::int64_t found = window_.sum.encoders;
   if (judged.lacking > kMostLacking) {
     calm_windows_ = 0;
     too_few_ = {.encoders = found, .load = judged.load};
-    if (found < wanted_) return std::nullopt;
+    missing_ = found < wanted_ ? missing_ + window_.sum.seconds : 0;
+    if (found < wanted_ && missing_ < kMostWindows * range_.window_seconds) return std::nullopt;
+    missing_ = 0;
     return change_to(std::max(count_for(kFaster * judged.needed), found + 1), found, judged);
   }
   const std::int64_t fewer = std::max(fewer_for(judged.load), range_.min);
@@ -120,8 +123,8 @@ std::optional<EncoderChange> ReallocateEncoders::decide(const Judged& judged) {
   return change_to(calm_needed_, found, judged);
 }
 
-std::optional<EncoderChange> ReallocateEncoders::change_to(std::int64_t needed, std::int64_t found,
-                                                           const Judged& judged) {
+std::optional<EncoderChange> EncoderAllocator::change_to(std::int64_t needed, std::int64_t found,
+                                                         const Judged& judged) {
   const std::int64_t wanted = std::clamp(wanted_ + needed - found, range_.min, range_.max);
   if (wanted == wanted_) return std::nullopt;
   const bool withdraws = wanted < wanted_;
