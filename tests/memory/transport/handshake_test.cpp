@@ -147,7 +147,7 @@ TEST(Handshake, NamesWhatIsWrongWithAStranger) {
   };
   EXPECT_EQ(code_of([](Hello& hello) { hello.magic = 1; }), "magic");
   EXPECT_EQ(code_of([](Hello& hello) { hello.resumes = 2; }), "magic");
-  EXPECT_EQ(code_of([](Hello& hello) { hello.version = 2; }), "version");
+  EXPECT_EQ(code_of([](Hello& hello) { hello.version = kFrameVersion + 1; }), "version");
   EXPECT_EQ(code_of([](Hello& hello) { hello.job[0] ^= 1; }), "job");
   EXPECT_EQ(code_of([](Hello& hello) { hello.world = 5; }), "world");
   EXPECT_EQ(code_of([](Hello& hello) { hello.rank = 4; }), "rank");

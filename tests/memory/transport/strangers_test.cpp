@@ -117,7 +117,8 @@ TEST_F(ListeningPort, RefusesWhatIsNoFrame) {
   for (const std::uint32_t body_bytes : {0U, 65537U, 0xffffffffU})
     expect_refused(dial(), changed_frame(hello, [&](FrameHeader& h) { h.body_bytes = body_bytes; }),
                    "frame");
-  expect_refused(dial(), changed_frame(hello, [](FrameHeader& h) { h.version = 2; }), "frame");
+  expect_refused(
+      dial(), changed_frame(hello, [](FrameHeader& h) { h.version = kFrameVersion + 1; }), "frame");
   expect_refused(dial(), changed_frame(hello, [](FrameHeader& h) { h.type = 99; }), "frame");
   expect_still_serves();
 }

@@ -37,7 +37,7 @@ TEST(Frame, HasTheBytesOfTheFormat) {
       frame_bytes(FrameType::kCommit, 0x0a0b0c0d, 0x1122334455667788, bytes_of("12345678"));
   const std::string expected(
       "TRIB"
-      "\x01\x0d\0\0"
+      "\x02\x0d\0\0"
       "\x0d\x0c\x0b\x0a"
       "\x08\0\0\0"
       "\x88\x77\x66\x55\x44\x33\x22\x11",
@@ -101,7 +101,7 @@ TEST(Frame, RefusesHeadersThatBreakARule) {
     return is_refused(frame_with(header, body));
   };
   EXPECT_TRUE(refuses([](FrameHeader& header) { header.magic = 0; }));
-  EXPECT_TRUE(refuses([](FrameHeader& header) { header.version = 2; }));
+  EXPECT_TRUE(refuses([](FrameHeader& header) { header.version = kFrameVersion + 1; }));
   EXPECT_TRUE(refuses([](FrameHeader& header) { header.type = 0; }));
   EXPECT_TRUE(refuses([](FrameHeader& header) { header.type = 23; }));
   EXPECT_TRUE(refuses([](FrameHeader& header) { header.flags = 1; }));
