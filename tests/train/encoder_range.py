@@ -33,14 +33,14 @@ class EncoderRange(flow_case.FlowCase):
             time.sleep(0.1)
 
     @contextlib.contextmanager
-    def slowed(self, launcher):
-        """Lets encoders run for a tenth of the time, from when they start."""
+    def slowed(self, launcher, verb):
+        """Lets the processes of a verb run for a tenth of the time, from when they start."""
         done = threading.Event()
 
         def tell(signal_):
-            for encoder in self.encoders_of(launcher):
+            for process in self.children_of(launcher, f" {verb} "):
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(encoder, signal_)
+                    os.kill(process, signal_)
 
         def slow():
             while not done.is_set():
@@ -59,12 +59,13 @@ class EncoderRange(flow_case.FlowCase):
 
     def test_encoders_come_and_leave_as_the_ranks_need_them(self):
         # Nobody reads the console meanwhile, so it must fit into a pipe.
-        values = {"parallel": flow(), "pool": {"window_seconds": 0.3}, "metrics": {"console_every": 1000}}
+        values = {"parallel": flow(), "pool": {"window_seconds": 1}, "metrics": {"console_every": 1000}}
         with self.started("range", 1, "1-2", run={"steps": 100000}, **values) as launcher:
-            with self.slowed(launcher):  # before the first step: at full speed noise may ask for 2
+            with self.slowed(launcher, "encoder"):  # before the first step: at full speed noise may ask for 2
                 self.wait_for("range", lambda lines: any(line["flow"]["wanted"] == 2 for line in lines))
             self.wait_for("range", lambda lines: any(line["flow"]["encoders"] == 2 for line in lines))
-            self.wait_for("range", lambda lines: sum(line["flow"]["left"] for line in lines) >= 1)
+            with self.slowed(launcher, "train"):
+                self.wait_for("range", lambda lines: sum(line["flow"]["left"] for line in lines) >= 1)
             self.wait_for_steps("range", len(self.lines("range")) + 5)
             launcher.send_signal(signal.SIGTERM)
             out, err = launcher.communicate(timeout=60)
