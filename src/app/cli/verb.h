@@ -22,7 +22,7 @@ using Run = std::function<ExitCode()>;
 
 /// Encoders beside the ranks of a job.
 struct BesideRanks {
-  std::vector<std::string> words = {};  // verb and arguments of each; none: the job has no encoders
+  std::vector<std::string> words = {};  // verb and arguments of each; empty: it has none
   std::int64_t planned = 0;             // how many the plan of the job has
 };
 

@@ -34,7 +34,8 @@ struct LinkBroken {
   std::uint16_t process = 0;
   std::uint32_t incarnation = 0;
 };
-/// The link to a process, of a member the controller, is a new one; what was on its way is lost.
+/// The link to a process is a new one, and what was on its way is lost. A member has one link: to
+/// the controller.
 struct LinkRenewed {
   std::uint16_t process = 0;
 };

@@ -21,7 +21,7 @@ TEST(PoolOnDevices, BringsObjectsToReadersWithAndWithoutOne) {
   ASSERT_TRUE(pool.know_producers(1));
   EXPECT_EQ(pool.run_step(0), 8);
   EXPECT_EQ(pool.on_device, 4);
-  // Of the steps that are read ahead some objects came before.
+  // Some objects of the next steps have been read ahead.
   pool.device->is_full = true;
   for (std::uint64_t step = 1; step < 6; ++step) EXPECT_EQ(pool.run_step(step), 8);
   EXPECT_LT(pool.on_device, 4 * 6);

@@ -75,7 +75,7 @@ class PoolProcesses : public testing::Test {
     reader->finish_step(step);
   }
 
-  /// Lets `far` in, over the network alone.
+  /// Lets `far` in, which reaches the controller only over the network.
   void invite_the_far_one() {
     std::filesystem::create_directory(elsewhere.path());
     std::filesystem::permissions(elsewhere.path(), std::filesystem::perms::owner_all);

@@ -154,7 +154,7 @@ struct Pool {
   }
 
   JobDirectory directory;
-  // Of the readers. Producers have another one, which it can read.
+  // Readers have this device, and it can read that of producers.
   std::shared_ptr<HostDevice> device = std::make_shared<HostDevice>(2, std::set<std::uint8_t>{1});
   std::atomic<std::uint64_t> on_device = 0;  // objects that came to it
   std::unique_ptr<PoolController> controller;

@@ -77,7 +77,7 @@ struct Served {
 struct ReaderOptions {
   Membership self = make_member(1, Role::kConsumer, 1);
   JobKey key = make_key();
-  /// Of the engine `cuda`.
+  /// The engine `cuda` reads into its memory.
   std::shared_ptr<HostDevice> device =
       std::make_shared<HostDevice>(2, std::set{ObjectOwner::kDevice});
 };
