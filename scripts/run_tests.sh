@@ -7,6 +7,7 @@ jobs=${2:?usage: run_tests.sh BUILD JOBS}
 export OMP_NUM_THREADS=1
 failed=Testing/Temporary/LastTestsFailed.log
 first=Testing/Temporary/FirstRun.log  # kept for whoever looks for the defect
+mkdir -p Testing/Temporary  # ctest makes it too, but later than tee needs it
 rm -f $failed
 ctest -j"$jobs" --output-on-failure 2>&1 | tee $first && exit
 ! grep -qE '\*\*\*Exception|SEGFAULT|SIGABRT|AddressSanitizer' $first || exit 1  # no bound on time breaks so
