@@ -7,11 +7,13 @@
 
 #include "core/handle.h"
 #include "memory/protocol/event.h"
+#include "memory/transport/socket/tcp_socket.h"
 
 namespace tributary::memory {
 
 /// Finds out whether processes still run whose links the network broke: where a process listened,
-/// its system refuses connections once it has ended. One that does not answer may run.
+/// its system refuses connections once it has ended. While it ends they may still be accepted, so
+/// each is asked several times within a second. One that is not refused by then may run.
 class ProcessProbes {
  public:
   /// Asks at the endpoint, which is the process's own.
@@ -21,12 +23,17 @@ class ProcessProbes {
 
  private:
   struct Probe {
-    Descriptor socket;
     LinkBroken link;
-    TimePoint end;  // then nobody has answered
+    Endpoint endpoint;
+    TimePoint end, next;  // of asking, and of the next time
+    Nanoseconds wait;
+    Descriptor socket;  // while it connects
   };
+  enum class Answer { kNone, kAccepted, kRefused };
+
+  [[nodiscard]] static Answer ask(Probe& probe);
+
   std::vector<Probe> probes_;
-  std::vector<MemberLost> ended_;  // to be told
 };
 
 }  // namespace tributary::memory
