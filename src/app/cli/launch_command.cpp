@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "app/cli/commands.h"
 #include "app/launch/command_words.h"
@@ -89,12 +87,8 @@ Run declare_launch(Verb& verb) {
                  .fix = "tributary launch -n 2 -- train CONFIG.yaml");
     TRIB_REQUIRE(given->words.front() != "launch", .what = "app: launch launches itself",
                  .found = "launch", .expected = "another verb");
-    if (encoders.may_change()) {  // what rank 0 would refuse
-      std::vector<std::string> words = given->words;
-      std::ranges::copy(encoders.words(encoders.min), std::back_inserter(words));
-      std::ignore = check_before_launch(words, given->ranks);
-    }
-    BesideRanks beside = check_before_launch(given->words, given->ranks);
+    BesideRanks beside =
+        check_before_launch(given->words, given->ranks, encoders.keys(encoders.min));
     encoders.at_start = std::clamp(beside.planned, encoders.min, encoders.max);
     LaunchOptions job{.ranks = given->ranks,
                       .words = given->words,

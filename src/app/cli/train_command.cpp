@@ -146,11 +146,13 @@ Run declare_train(Verb& verb) {
       "  optimizer.learning_rate=X  schedule.warmup_steps=N\n"
       "  validation.every=N  checkpoint.every=N  metrics.console_every=N\n"
       "  parallel.dp_shard=N  parallel.tp=N  parallel.pp=N");
-  verb.before_launch([options, plan](std::int64_t ranks) {
+  verb.before_launch([options, plan](std::int64_t ranks, const std::vector<std::string>& more) {
     const std::vector<std::string> keys = keys_of(*options, *plan);
     BesideRanks beside;
     if (options->dry_run) return beside;
-    beside.planned = check_job(options->config, keys, ranks);
+    std::vector<std::string> of_ranks = keys;
+    of_ranks.insert(of_ranks.end(), more.begin(), more.end());
+    beside.planned = check_job(options->config, of_ranks, ranks);
     if (beside.planned == 0) return beside;
     beside.words = {"encoder", options->config};
     beside.words.insert(beside.words.end(), keys.begin(), keys.end());

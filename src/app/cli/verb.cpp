@@ -29,7 +29,7 @@ namespace tributary::app {
 struct Verb::State {
   CLI::App* app = nullptr;
   std::optional<Answer> answer = {};
-  std::function<BesideRanks(std::int64_t)> before_launch = {};
+  BeforeLaunch before_launch = {};
 };
 
 namespace {
@@ -162,9 +162,7 @@ GivenOptions Verb::given() const {
     return names;
   });
 }
-void Verb::before_launch(std::function<BesideRanks(std::int64_t ranks)> check) {
-  state_.before_launch = std::move(check);
-}
+void Verb::before_launch(BeforeLaunch check) { state_.before_launch = std::move(check); }
 void Verb::example(const std::string& line) { state_.app->footer("Example:\n  " + line); }
 void Verb::note(const std::string& lines) {
   state_.app->footer(state_.app->get_footer() + "\n\n" + lines);
@@ -351,7 +349,8 @@ std::vector<VerbWords> list_verb_words() {
   return verbs;
 }
 
-BesideRanks check_before_launch(const std::vector<std::string>& words, std::int64_t ranks) {
+BesideRanks check_before_launch(const std::vector<std::string>& words, std::int64_t ranks,
+                                const std::vector<std::string>& keys) {
   CLI::App root;
   add_common_options(root);
   const auto declared = declare_all(root);
@@ -361,7 +360,7 @@ BesideRanks check_before_launch(const std::vector<std::string>& words, std::int6
     return {};
   }
   const auto& check = declared.at(chosen_verb(root)).state.before_launch;
-  return check ? check(ranks) : BesideRanks();
+  return check ? check(ranks, keys) : BesideRanks();
 }
 
 int run_command_line(int argc, char** argv) {

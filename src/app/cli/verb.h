@@ -26,6 +26,12 @@ struct BesideRanks {
   std::int64_t planned = 0;             // how many the plan of the job has
 };
 
+/// What `launch` asks once, before it starts `ranks` processes that run a verb, with values of the
+/// configuration behind its words: it refuses what each of them would refuse, and says what runs
+/// beside them.
+using BeforeLaunch =
+    std::function<BesideRanks(std::int64_t ranks, const std::vector<std::string>& keys)>;
+
 /// The arguments of one verb. A value keeps its default when the user does not give it; each value
 /// must live until the verb has run (share it with the Run).
 class Verb {
@@ -55,9 +61,7 @@ class Verb {
   void fields(const std::vector<RequestField>& fields);
   /// The options that the user gave. Ask it only while the verb runs.
   [[nodiscard]] GivenOptions given() const;
-  /// What `launch` asks once, before it starts `ranks` processes that run the verb: it refuses what
-  /// each of them would refuse, and says what runs beside them.
-  void before_launch(std::function<BesideRanks(std::int64_t ranks)> check);
+  void before_launch(BeforeLaunch check);
   /// A command line that --help shows; every verb has one.
   void example(const std::string& line);
   /// Lines that --help shows below the examples.
@@ -99,12 +103,13 @@ struct VerbWords {
 /// The words of all verbs, in the order of --help.
 [[nodiscard]] std::vector<VerbWords> list_verb_words();
 
-/// Asks the verb of a command line whether `ranks` processes can run it. A command line that cannot
-/// be read is left to them. Returns what runs beside them.
+/// Asks the verb of a command line, as BeforeLaunch. A command line that cannot be read is left to
+/// the processes.
 ///
 /// errors: those of the verb
 [[nodiscard]] BesideRanks check_before_launch(const std::vector<std::string>& words,
-                                              std::int64_t ranks);
+                                              std::int64_t ranks,
+                                              const std::vector<std::string>& keys);
 
 /// Parses the command line, runs the verb, shows an error; returns the exit code.
 [[nodiscard]] int run_command_line(int argc, char** argv);

@@ -26,7 +26,8 @@ constexpr std::size_t kShownLines = 5;
 
 }  // namespace
 
-std::vector<std::string> EncoderCounts::words(std::int64_t wanted) const {
+std::vector<std::string> EncoderCounts::keys(std::int64_t wanted) const {
+  if (max == 0) return {};
   return {str("pool.encoders=", wanted), str("pool.min_encoders=", may_change() ? min : 0),
           str("pool.max_encoders=", may_change() ? max : 0)};
 }

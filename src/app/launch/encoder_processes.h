@@ -26,8 +26,8 @@ struct EncoderCounts {
   std::int64_t max = 0;
 
   [[nodiscard]] bool may_change() const { return min < max; }
-  /// What a run is told, which asks for `wanted`.
-  [[nodiscard]] std::vector<std::string> words(std::int64_t wanted) const;
+  /// The values of the configuration of a run that asks for `wanted`; none where it has none.
+  [[nodiscard]] std::vector<std::string> keys(std::int64_t wanted) const;
 };
 
 /// The encoder processes beside the ranks of a job. They outlive the attempts of the job; one that

@@ -150,8 +150,7 @@ class Attempt {
 
   /// Says how many encoders are beside a rank, and lets rank 0 ask for others.
   void add_encoders(const EncoderCounts& counts, RankCommand& command) const {
-    if (counts.max == 0) return;
-    for (const std::string& word : counts.words(encoders_.wanted())) command.words.push_back(word);
+    for (const std::string& key : counts.keys(encoders_.wanted())) command.words.push_back(key);
     if (!counts.may_change() || command.rank != 0) return;
     command.descriptors.push_back(encoders_.request_descriptor());
     command.variables.emplace_back(kEncodersDescriptorVariable,
