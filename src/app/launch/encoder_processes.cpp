@@ -4,7 +4,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <string_view>
@@ -52,21 +51,14 @@ EncoderProcesses::EncoderProcesses(const EncoderCounts& counts, std::vector<std:
 
 EncoderProcesses::~EncoderProcesses() {
   const Stopwatch watch;
-  const auto tell = [this](int signal) {
-    for (const auto& each : encoders_)
-      if (each) each->process->send_signal(signal);
+  for (const auto& each : encoders_)
+    if (each) each->process->ask_to_end();
+  const auto runs = [](const auto& each) {
+    if (each) each->process->look();
+    return each && !each->process->exit_code();
   };
-  const auto any_runs = [this] {
-    return std::ranges::any_of(encoders_,
-                               [](auto& each) { return each && !each->process->has_ended(); });
-  };
-  tell(SIGTERM);
-  tell(SIGCONT);
-  while (any_runs() && watch.seconds() < kEndSeconds) {
-    for (auto& each : encoders_)
-      if (each) each->process->read_output();
+  while (std::ranges::count_if(encoders_, runs) > 0 && watch.seconds() < kEndSeconds)
     poll(nullptr, 0, /*timeout=*/20);
-  }
 }
 
 EncoderProcesses::Encoder EncoderProcesses::start(int number, std::int64_t replaced) const {
@@ -81,14 +73,8 @@ EncoderProcesses::Encoder EncoderProcesses::start(int number, std::int64_t repla
 void EncoderProcesses::add_waits(std::vector<pollfd>& waits) const {
   if (requests_read_.get() >= 0)
     waits.push_back({.fd = requests_read_.get(), .events = POLLIN, .revents = 0});
-  for (const auto& each : encoders_) {
-    if (!each) continue;
-    const RankProcess& process = *each->process;
-    if (!process.exit_code())
-      waits.push_back({.fd = process.process_descriptor(), .events = POLLIN, .revents = 0});
-    if (process.output_descriptor() >= 0)
-      waits.push_back({.fd = process.output_descriptor(), .events = POLLIN, .revents = 0});
-  }
+  for (const auto& each : encoders_)
+    if (each) each->process->add_waits(waits);
 }
 
 void EncoderProcesses::look() {
@@ -137,8 +123,7 @@ void EncoderProcesses::withdraw_excess() {
     const auto last = std::find_if(encoders_.rbegin(), encoders_.rend(),
                                    [](const auto& each) { return each && !each->leaves; });
     (*last)->leaves = true;
-    (*last)->process->send_signal(SIGTERM);
-    (*last)->process->send_signal(SIGCONT);
+    (*last)->process->ask_to_end();
   }
 }
 
@@ -163,11 +148,7 @@ void EncoderProcesses::look_at(std::optional<Encoder>& place) {
     return replace(encoder);
   }
   RankProcess& process = *encoder.process;
-  const bool had_ended = process.exit_code().has_value();
-  process.has_ended();
-  process.read_output();
-  if (!process.exit_code() || had_ended) return;
-  process.close_output();
+  if (!process.look()) return;
   const int code = *process.exit_code();
   if (code == 0) {
     if (encoder.leaves) place.reset();

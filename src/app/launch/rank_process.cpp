@@ -118,12 +118,29 @@ void RankProcess::send_signal(int signal) const {
   if (process_ && !exit_code_) syscall(SYS_pidfd_send_signal, process_.get(), signal, nullptr, 0);
 }
 
-bool RankProcess::has_ended() {
-  if (exit_code_) return true;
+void RankProcess::ask_to_end() const {
+  send_signal(SIGTERM);
+  send_signal(SIGCONT);  // a stopped process gets its SIGTERM only when it continues
+}
+
+void RankProcess::add_waits(std::vector<pollfd>& waits) const {
+  if (!exit_code_) waits.push_back({.fd = process_.get(), .events = POLLIN, .revents = 0});
+  if (output_) waits.push_back({.fd = output_.get(), .events = POLLIN, .revents = 0});
+}
+
+bool RankProcess::look() {
+  const bool had_ended = exit_code_.has_value();
+  if (!had_ended) find_end();
+  read_output();
+  // A grandchild may keep the pipe of a process that has ended open, so we do not wait for its end.
+  if (exit_code_) close_output();
+  return exit_code_ && !had_ended;
+}
+
+void RankProcess::find_end() {
   int status = 0;
-  if (waitpid(pid_, &status, WNOHANG) != pid_) return false;
+  if (waitpid(pid_, &status, WNOHANG) != pid_) return;
   exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  return true;
 }
 
 void RankProcess::close_output() {

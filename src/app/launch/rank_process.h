@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <poll.h>
 #include <string>
 #include <sys/types.h>
 #include <utility>
@@ -42,18 +43,16 @@ class RankProcess {
   RankProcess& operator=(RankProcess&&) = delete;
 
   [[nodiscard]] int rank() const { return rank_; }
-  /// A descriptor that becomes readable when the process ends.
-  [[nodiscard]] int process_descriptor() const { return process_.get(); }
-  [[nodiscard]] int output_descriptor() const { return output_.get(); }
 
-  /// Reads the output that is there, and closes it at its end; its descriptor is -1 then.
-  void read_output();
-  void close_output();
-  /// Whether the process has ended; records its exit code.
-  bool has_ended();
-  /// 128 + n where signal n killed it; null while it runs.
+  /// Adds what a poll() should wait for.
+  void add_waits(std::vector<pollfd>& waits) const;
+  /// Reads the output that is there. Returns whether the process has ended since the last call.
+  bool look();
+  /// 128 + n where signal n killed it; null while look() has not seen its end.
   [[nodiscard]] std::optional<int> exit_code() const { return exit_code_; }
   void send_signal(int signal) const;
+  /// Sends SIGTERM, and wakes the process where it is stopped.
+  void ask_to_end() const;
 
   [[nodiscard]] const std::deque<std::string>& last_lines() const { return lines_; }
   [[nodiscard]] const std::deque<std::string>& held_lines() const { return held_; }
@@ -61,13 +60,16 @@ class RankProcess {
   void pass_held_lines();
 
  private:
+  void find_end();
+  void read_output();
+  void close_output();
   void take_line(std::string line);
 
   int rank_ = 0;
   bool prints_ = false;
   pid_t pid_ = -1;
-  Descriptor process_;
-  Descriptor output_;
+  Descriptor process_;  // becomes readable when the process ends
+  Descriptor output_;   // owns nothing at its end
   std::optional<int> exit_code_;
   std::string unfinished_line_;
   std::deque<std::string> lines_;

@@ -158,19 +158,13 @@ class Attempt {
   }
 
   [[nodiscard]] bool all_ended() const {
-    return std::all_of(ranks_.begin(), ranks_.end(), [](const RankProcess& each) {
-      return each.exit_code().has_value() && each.output_descriptor() < 0;
-    });
+    return std::all_of(ranks_.begin(), ranks_.end(),
+                       [](const RankProcess& each) { return each.exit_code().has_value(); });
   }
 
   void wait() {
     std::vector<pollfd> waits{{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0}};
-    for (const RankProcess& each : ranks_) {
-      if (!each.exit_code())
-        waits.push_back({.fd = each.process_descriptor(), .events = POLLIN, .revents = 0});
-      if (each.output_descriptor() >= 0)
-        waits.push_back({.fd = each.output_descriptor(), .events = POLLIN, .revents = 0});
-    }
+    for (const RankProcess& each : ranks_) each.add_waits(waits);
     encoders_.add_waits(waits);
     const bool is_ending = failed_at_ >= 0 || was_signalled();
     poll(waits.data(), waits.size(), is_ending ? 20 : 1000);
@@ -183,12 +177,7 @@ class Attempt {
 
   void look_at(std::size_t i) {
     RankProcess& rank = ranks_[i];
-    const bool had_ended = rank.exit_code().has_value();
-    rank.has_ended();
-    rank.read_output();
-    // A grandchild may keep the pipe of a rank that has ended open, so we do not wait for its end.
-    if (rank.exit_code()) rank.close_output();
-    if (had_ended || !rank.exit_code()) return;
+    if (!rank.look()) return;
     RankEnd& end = ends_[i];
     end.exit_code = *rank.exit_code();
     end.at_seconds = clock_.seconds();
@@ -199,20 +188,18 @@ class Attempt {
   /// Sends the next signal that is due, once a rank has failed or the launcher got a signal.
   void stop_the_rest() {
     const double now = clock_.seconds();
-    const auto send = [this](int signal) {
-      for (const RankProcess& each : ranks_) each.send_signal(signal);
+    const auto kill_all = [this] {
+      for (const RankProcess& each : ranks_) each.send_signal(SIGKILL);
     };
     if (was_signalled()) {
       // A second signal would make ranks drop the checkpoint that they save. They limit its time
       // themselves (stability.stop_grace_seconds); once one has ended, the others are done too.
-      if (failed_at_ >= 0 && now - std::max(failed_at_, forwarded_at_) > kGraceSeconds)
-        send(SIGKILL);
+      if (failed_at_ >= 0 && now - std::max(failed_at_, forwarded_at_) > kGraceSeconds) kill_all();
     } else if (terminated_at_ >= 0) {
-      if (now - terminated_at_ > kTerminateSeconds) send(SIGKILL);
+      if (now - terminated_at_ > kTerminateSeconds) kill_all();
     } else if (failed_at_ >= 0 && now - failed_at_ > kRootCauseSeconds) {
       terminated_at_ = now;
-      send(SIGTERM);
-      send(SIGCONT);  // a stopped process gets its SIGTERM only when it continues
+      for (const RankProcess& each : ranks_) each.ask_to_end();
     }
   }
 
