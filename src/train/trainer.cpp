@@ -16,6 +16,7 @@
 #include "config/run/mesh_shape.h"
 #include "config/run/read_run_config.h"
 #include "core/error.h"
+#include "core/launch_variables.h"
 #include "core/log.h"
 #include "data/loader/encode_sample.h"
 #include "data/text/model_template.h"
@@ -135,14 +136,10 @@ double begin_run(const RunDirectory& run, const TrainRequest& request, const Ses
 /// Variables that `tributary` and its launcher set themselves, and where a toolkit lies, which no
 /// run reads; environment.json has them all.
 bool is_own_variable(const std::string& name) {
-  constexpr std::array<std::string_view, 10> kOwn{
-      "CUDA_HOME",      "CUDA_PATH",       "GOMP_SPINCOUNT",
-      "TRIB_ATTEMPT",   "TRIB_COMMAND",    "TRIB_ENCODERS_DESCRIPTOR",
-      "TRIB_RANK",      "TRIB_STORE_PORT", "TRIB_STORE_DESCRIPTOR",
-      "TRIB_WORLD_SIZE"};
+  constexpr std::array<std::string_view, 3> kOthers{"CUDA_HOME", "CUDA_PATH", "GOMP_SPINCOUNT"};
   // `tributary launch` sets it to share the cores; the line `device` says how many there are.
-  if (name == "OMP_NUM_THREADS" && std::getenv("TRIB_COMMAND") != nullptr) return true;
-  return std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
+  if (name == "OMP_NUM_THREADS" && std::getenv(kCommandVariable) != nullptr) return true;
+  return std::ranges::count(kLaunchVariables, name) + std::ranges::count(kOthers, name) > 0;
 }
 
 void print_variables(std::ostream& out) {

@@ -22,6 +22,7 @@
 #include "app/terminal/show_error.h"
 #include "config/run/run_config.h"
 #include "core/error.h"
+#include "core/launch_variables.h"
 #include "core/log.h"
 
 namespace tributary::app {
@@ -281,7 +282,7 @@ bool is_output_lost() {
 int after_output(int code) {
   if (!is_output_lost()) return code;
   constexpr const char* kLost = "app: standard output cannot be written, and is lost in part";
-  if (std::getenv("TRIB_ATTEMPT") != nullptr) {
+  if (std::getenv(kAttemptVariable) != nullptr) {
     log_warning(kLost);
     return code;
   }
@@ -294,7 +295,7 @@ int after_output(int code) {
 /// the words of another verb.
 bool asks_for_json(const std::vector<std::string>& words) {
   const auto end = std::find(words.begin(), words.end(), "--");
-  return std::find(words.begin(), end, "--json") != end && std::getenv("TRIB_ATTEMPT") == nullptr;
+  return std::find(words.begin(), end, "--json") != end && std::getenv(kAttemptVariable) == nullptr;
 }
 
 /// `-o` and `--output`.

@@ -1,12 +1,13 @@
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 
 #include "app/engine/engine_verbs.h"
-#include "app/launch/encoder_processes.h"
 #include "config/plan/plan.h"
 #include "config/run/read_run_config.h"
 #include "config/run/stage_configs.h"
 #include "core/error.h"
+#include "core/launch_variables.h"
 #include "train/encode_for_run.h"
 #include "train/start/session.h"
 #include "train/summary.h"

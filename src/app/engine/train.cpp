@@ -13,6 +13,7 @@
 #include "config/run/run_config.h"
 #include "config/run/stage_configs.h"
 #include "core/error.h"
+#include "core/launch_variables.h"
 #include "core/text.h"
 #include "core/units.h"
 #include "cost/layer_cost.h"

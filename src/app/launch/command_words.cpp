@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "core/launch_variables.h"
+
 namespace tributary::app {
 namespace {
 

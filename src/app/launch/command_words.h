@@ -30,7 +30,4 @@ void remember_program(const std::string& called_as);
 /// The words to type before a verb that runs as one process: the program without a launcher.
 [[nodiscard]] std::string own_program_words();
 
-/// The environment variable by which a launcher tells its ranks their program_words().
-inline constexpr const char* kCommandVariable = "TRIB_COMMAND";
-
 }  // namespace tributary::app

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/exit_code.h"
+#include "core/launch_variables.h"
 #include "core/log.h"
 
 namespace tributary::app {

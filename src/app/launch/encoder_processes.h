@@ -12,12 +12,6 @@
 
 namespace tributary::app {
 
-/// Says which device of the machine an encoder has: those before belong to ranks and encoders.
-inline constexpr const char* kEncoderDeviceVariable = "TRIB_ENCODER_DEVICE";
-/// Says to rank 0 of a run that may change the number of encoders where it writes what it wants: a
-/// descriptor of a pipe that it inherits, on which each line is a number.
-inline constexpr const char* kEncodersDescriptorVariable = "TRIB_ENCODERS_DESCRIPTOR";
-
 /// How many encoder processes a job has: at the start, and between which numbers its run may
 /// choose.
 struct EncoderCounts {

@@ -16,6 +16,7 @@
 #include "app/launch/rank_process.h"
 #include "app/terminal/show_error.h"
 #include "core/error.h"
+#include "core/launch_variables.h"
 #include "core/log.h"
 #include "core/stopwatch.h"
 
@@ -134,14 +135,14 @@ class Attempt {
                                      const StoreSocket& store) const {
     RankCommand command = own_command(rank, options.words);
     if (!options.are_ranks) return command;
-    command.variables = {{"TRIB_RANK", str(rank)},
-                         {"TRIB_WORLD_SIZE", str(options.ranks)},
-                         {"TRIB_ATTEMPT", str(number)},
-                         {"TRIB_STORE_PORT", str(store.port)}};
-    command.variables.emplace_back(kCommandVariable, options.command);
+    command.variables = {{kRankVariable, str(rank)},
+                         {kWorldVariable, str(options.ranks)},
+                         {kAttemptVariable, str(number)},
+                         {kStorePortVariable, str(store.port)},
+                         {kCommandVariable, options.command}};
     if (rank == 0) {
       command.descriptors.push_back(store.socket.get());
-      command.variables.emplace_back("TRIB_STORE_DESCRIPTOR", str(store.socket.get()));
+      command.variables.emplace_back(kStoreDescriptorVariable, str(store.socket.get()));
     }
     add_encoders(options.encoders, command);
     share_cores(command, options.ranks);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/launch_variables.h"
 
 namespace tributary::mesh {
 namespace {
@@ -48,7 +49,7 @@ struct Names {
   std::string rank, world, local_rank, local_world;
 };
 
-const Names kTributary{"tributary", "TRIB_RANK", "TRIB_WORLD_SIZE", "TRIB_RANK", "TRIB_WORLD_SIZE"};
+const Names kTributary{"tributary", kRankVariable, kWorldVariable, kRankVariable, kWorldVariable};
 const Names kTorch{"environment", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 const Names kOpenMpi{"open mpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
@@ -97,10 +98,10 @@ void read_store(const Variables& variables, const std::string& fix, Launch& laun
 Launch read_tributary(const Variables& variables) {
   Launch launch = read_ranks(variables, kTributary);
   launch.master_address = "127.0.0.1";
-  launch.attempt = variables.text("TRIB_ATTEMPT", "0");
+  launch.attempt = variables.text(kAttemptVariable, "0");
   if (launch.world == 1) return launch;
-  launch.master_port = variables.number("TRIB_STORE_PORT", 1);
-  launch.listen_descriptor = variables.number("TRIB_STORE_DESCRIPTOR", 0, -1);
+  launch.master_port = variables.number(kStorePortVariable, 1);
+  launch.listen_descriptor = variables.number(kStoreDescriptorVariable, 0, -1);
   return launch;
 }
 

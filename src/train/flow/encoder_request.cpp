@@ -9,13 +9,14 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "core/launch_variables.h"
 
 namespace tributary::train {
 namespace {
 
 /// The pipe to the launcher, which sets this variable for rank 0.
 int launcher_descriptor() {
-  const char* given = std::getenv("TRIB_ENCODERS_DESCRIPTOR");
+  const char* given = std::getenv(kEncodersDescriptorVariable);
   int descriptor = -1;
   if (given != nullptr) std::from_chars(given, given + std::strlen(given), descriptor);
   TRIB_REQUIRE(descriptor >= 0 && fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0,
