@@ -24,8 +24,6 @@ Scene draw_motion(RandomStream& random) {
   const int colour = static_cast<int>(random.below(kColourNames.size()));
   Scene scene{.content = str(kColourNames[colour], " ball ", way.name),
               .media = Media::kClip,
-              .pictures = {},
-              .introduction = {},
               .turns = {{"Which way does it move?", std::string(way.name)},
                         {"Which colour?", std::string(kColourNames[colour])}},
               .whole = {"Describe it.", str(kColourNames[colour], " ball ", way.name)}};
@@ -54,8 +52,6 @@ Scene draw_change(RandomStream& random, const Glyphs& glyphs) {
     last = any_figure(random);
   Scene scene{.content = str(describe(first), " then ", describe(last)),
               .media = Media::kClip,
-              .pictures = {},
-              .introduction = {},
               .turns = {{"Which digit is last?", str(last.digit)},
                         {"Which digit is first?", str(first.digit)},
                         {"Which colour is last?", std::string(kColourNames[last.colour])},

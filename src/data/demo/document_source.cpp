@@ -68,10 +68,7 @@ Scene draw_receipt(RandomStream& random, const Glyphs& glyphs) {
   const std::vector<std::string_view> goods = some(kGoods, 3, random);
   Sheet sheet(random, glyphs);
   sheet.write(0, (kColumns - static_cast<int>(shop.size())) / 2, shop);
-  Scene scene{.content = {},
-              .media = Media::kOnePicture,
-              .pictures = {},
-              .introduction = {},
+  Scene scene{.media = Media::kOnePicture,
               .turns = {{"Which shop?", std::string(shop)}},
               .whole = {"Read it.", std::string(shop)}};
   for (int i = 0; i < 3; ++i) {
@@ -102,10 +99,8 @@ Scene draw_ticket(RandomStream& random, const Glyphs& glyphs) {
   sheet.write_pair(2, "to", cities[1]);
   sheet.write_pair(3, "gate", gate);
   sheet.write_pair(4, "seat", seat);
-  return {.content = {},
-          .media = Media::kOnePicture,
+  return {.media = Media::kOnePicture,
           .pictures = {sheet.canvas().picture()},
-          .introduction = {},
           .turns = {{"Which train?", "TRAIN " + train},
                     {"From where?", str("from ", cities[0])},
                     {"To where?", str("to ", cities[1])},
@@ -123,12 +118,7 @@ Scene draw_chart(RandomStream& random, const Glyphs& glyphs) {
   random.shuffle(std::span(letters));
   random.shuffle(std::span(heights));
   Sheet sheet(random, glyphs);
-  Scene scene{.content = {},
-              .media = Media::kOnePicture,
-              .pictures = {},
-              .introduction = {},
-              .turns = {},
-              .whole = {"Read it.", ""}};
+  Scene scene{.media = Media::kOnePicture, .whole = {"Read it.", ""}};
   const Colour shade = shade_of(static_cast<int>(random.below(kColourNames.size())), random);
   for (int bar = 0; bar < kBars; ++bar) {
     const int top = 110 - 9 * heights[bar];

@@ -28,12 +28,7 @@ std::vector<Figure> different_figures(RandomStream& random) {
 }  // namespace
 
 Scene draw_pairs(RandomStream& random, const Glyphs& glyphs) {
-  Scene scene{.content = {},
-              .media = Media::kNumberedPictures,
-              .pictures = {},
-              .introduction = {},
-              .turns = {},
-              .whole = {"Describe them.", ""}};
+  Scene scene{.media = Media::kNumberedPictures, .whole = {"Describe them.", ""}};
   const std::vector<Figure> figures = different_figures(random);
   for (const Figure& figure : figures) {
     Canvas canvas(kSmallSide, kSmallSide, paper(random));

@@ -20,12 +20,12 @@ enum class Media { kNone, kOnePicture, kNumberedPictures, kClip };
 
 /// The pictures and questions of one record of the demo.
 struct Scene {
-  std::string content;  // what the pictures show, without noise; decides the split
+  std::string content = {};  // what the pictures show, without noise; decides the split
   Media media = Media::kNone;
-  std::vector<Picture> pictures;  // frames of a clip, in order
-  std::string introduction;       // text before the first question
-  std::vector<Question> turns;    // in the order of asking
-  Question whole;                 // asks for all that is shown, in words
+  std::vector<Picture> pictures = {};  // frames of a clip, in order
+  std::string introduction = {};       // text before the first question
+  std::vector<Question> turns = {};    // in the order of asking
+  Question whole = {};                 // asks for all that is shown, in words
 };
 
 /// One source of the demo: a name, its share of the records, and how a scene is made.

@@ -15,7 +15,6 @@ Scene draw_one_figure(RandomStream& random, const Glyphs& glyphs) {
   return {.content = describe(figure),
           .media = Media::kOnePicture,
           .pictures = {canvas.picture()},
-          .introduction = {},
           .turns = {{"Which shape?", std::string(kShapeNames[figure.shape])},
                     {"Which colour?", std::string(kColourNames[figure.colour])},
                     {"Which digit?", str(figure.digit)}},
@@ -44,7 +43,6 @@ Scene draw_dots(RandomStream& random) {
   return {.content = content,
           .media = Media::kOnePicture,
           .pictures = {canvas.picture()},
-          .introduction = {},
           .turns = {{"How many dots?", str(dots)},
                     {"Which colour?", std::string(kColourNames[colour])}},
           .whole = {"Describe it.", str(dots, " ", kColourNames[colour], " dots")}};
@@ -69,7 +67,6 @@ Scene draw_tag(RandomStream& random, const Glyphs& glyphs) {
   return {.content = content,
           .media = Media::kOnePicture,
           .pictures = {canvas.picture()},
-          .introduction = {},
           .turns = {{"What is it?", name}, {str("How much is ", name, "?"), content}},
           .whole = {"Read it.", content}};
 }
