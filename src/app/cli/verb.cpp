@@ -24,6 +24,7 @@
 #include "core/error.h"
 #include "core/launch_variables.h"
 #include "core/log.h"
+#include "core/split_text.h"
 
 namespace tributary::app {
 
@@ -55,12 +56,8 @@ CLI::Option* add_whole(CLI::App& app, const std::string& names, std::int64_t& va
 /// errors: Fault::kInput when the list holds only commas and spaces
 std::vector<std::string> split_words(const std::string& option, const std::string& list) {
   std::vector<std::string> words;
-  std::istringstream stream(list);
-  for (std::string word; std::getline(stream, word, ',');) {
-    const std::size_t begin = word.find_first_not_of(' ');
-    if (begin == std::string::npos) continue;
-    words.push_back(word.substr(begin, word.find_last_not_of(' ') + 1 - begin));
-  }
+  for (const std::string_view word : split_at(',', list, " "))
+    if (!word.empty()) words.emplace_back(word);
   TRIB_REQUIRE(!words.empty(), .what = "app: list names nothing", .where = option,
                .found = escaped(list), .expected = "names, a comma between them",
                .fix = "leave it out for the default");

@@ -5,6 +5,7 @@
 
 #include "app/report/html.h"
 #include "app/report/sections.h"
+#include "core/split_text.h"
 #include "core/text.h"
 
 namespace tributary::app {
@@ -47,9 +48,7 @@ std::string refused_table(const std::vector<RefusedRecord>& refused) {
 std::string colour_yaml(std::string_view yaml) {
   std::string text;
   while (!yaml.empty()) {
-    const std::size_t end = std::min(yaml.find('\n'), yaml.size());
-    const std::string_view line = yaml.substr(0, end);
-    yaml.remove_prefix(std::min(end + 1, yaml.size()));
+    const std::string_view line = take_until('\n', yaml);
     const std::size_t start = std::min(line.find_first_not_of(" -"), line.size());
     const std::size_t colon = line.find(':');
     if (start < line.size() && line[start] == '#') {

@@ -9,27 +9,13 @@
 
 #include "core/error.h"
 #include "core/file/given_file.h"
+#include "core/split_text.h"
 
 namespace tributary::app {
 namespace {
 
 constexpr std::string_view kBetween = " \t;";  // separators that people use in place of commas
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
-std::vector<std::string_view> split_at_commas(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (std::size_t begin = 0;;) {
-    const std::size_t comma = line.find(',', begin);
-    fields.push_back(trim(line.substr(begin, comma - begin)));
-    if (comma == std::string_view::npos) return fields;
-    begin = comma + 1;
-  }
-}
+constexpr std::string_view kBlanks = " \t\r";
 
 std::optional<double> to_number(std::string_view field) {
   if (field.starts_with('+')) field.remove_prefix(1);
@@ -48,13 +34,13 @@ class TableReader {
   void take(std::string_view line) {
     ++line_;
     if (line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
-    if (trim(line).empty()) {
+    if (trimmed(line, kBlanks).empty()) {
       if (blank_ == 0) blank_ = line_;
       return;
     }
     TRIB_REQUIRE(blank_ == 0, .what = "app: blank line between rows",
                  .where = str(table_.source, ":", blank_), .fix = "remove it");
-    const std::vector<std::string_view> fields = split_at_commas(line);
+    const std::vector<std::string_view> fields = split_at(',', line, kBlanks);
     if (line_ == 1) {
       table_.width = std::ssize(fields);
       if (is_header(fields)) {

@@ -4,20 +4,14 @@
 
 #include "config/run/run_keys.h"
 #include "config/run/run_tree.h"
+#include "core/split_text.h"
 
 namespace tributary::config {
 namespace {
 
 std::vector<std::string> split(const std::string& path) {
-  std::vector<std::string> parts{""};
-  for (const char c : path) {
-    if (c == '.') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
+  const std::vector<std::string_view> parts = split_at('.', path);
+  return {parts.begin(), parts.end()};
 }
 
 std::optional<std::size_t> parse_index(const std::string& text) {

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/file/given_file.h"
 #include "core/nearest_name.h"
+#include "core/split_text.h"
 #include "cost/calibrate/training_row.h"
 
 namespace tributary::cost {
@@ -40,26 +41,11 @@ constexpr const char* kTime = "iteration time (ms)";
 constexpr const char* kRecompute = "recompute";
 constexpr const char* kPredicted = "predicted_ms";
 constexpr const char* kSequenceParallel = "sequence parallelism";
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\"");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\"") - first + 1);
-}
+constexpr std::string_view kBlanks = " \t\r\"";
 
 std::string lower(std::string text) {
   for (char& each : text) each = static_cast<char>(std::tolower(static_cast<unsigned char>(each)));
   return text;
-}
-
-void split(std::string_view line, std::vector<std::string_view>& fields) {
-  fields.clear();
-  for (std::size_t begin = 0;;) {
-    const std::size_t comma = line.find(',', begin);
-    fields.push_back(trimmed(line.substr(begin, comma - begin)));
-    if (comma == std::string_view::npos) return;
-    begin = comma + 1;
-  }
 }
 
 template <class Number>
@@ -77,7 +63,7 @@ class RowReader {
 
   void take_header(std::string_view line) {
     table_.header = std::string(line);
-    split(line, fields_);
+    fields_ = split_at(',', line, kBlanks);
     names_.assign(fields_.begin(), fields_.end());
     for (const std::string& name : names_) lower_names_.push_back(lower(name));
     for (const Column& column : kColumns)
@@ -89,7 +75,7 @@ class RowReader {
   }
 
   void take_row(std::string_view line, std::int64_t number) {
-    split(line, fields_);
+    fields_ = split_at(',', line, kBlanks);
     line_ = number;
     TRIB_REQUIRE(fields_.size() == names_.size(), .what = "cost: row of another width",
                  .where = place(), .found = str(fields_.size(), " fields"),
@@ -235,14 +221,12 @@ TrainingTable parse_training_rows(std::string_view text, const std::string& sour
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   std::int64_t number = 0;
   while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    std::string_view line = take_until('\n', text);
     if (line.ends_with('\r')) line.remove_suffix(1);
     ++number;
     if (number == 1) {
       reader.take_header(line);
-    } else if (!trimmed(line).empty()) {
+    } else if (!trimmed(line, kBlanks).empty()) {
       reader.take_row(line, number);
     }
   }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/file/given_file.h"
+#include "core/split_text.h"
 #include "cost/calibrate/calibrate.h"
 
 namespace tributary::cost {
@@ -19,16 +20,6 @@ std::optional<double> positive(std::string_view field) {
   if (error != std::errc() || end != field.data() + field.size()) return std::nullopt;
   if (!(number > 0) || !(number < 1e18)) return std::nullopt;
   return number;
-}
-
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (std::size_t begin = 0;;) {
-    const std::size_t comma = line.find(',', begin);
-    fields.push_back(line.substr(begin, comma - begin));
-    if (comma == std::string_view::npos) return fields;
-    begin = comma + 1;
-  }
 }
 
 struct SweepFile {
@@ -76,12 +67,10 @@ AllReduceSweep parse_all_reduce_sweep(std::string_view text, const std::string& 
   AllReduceSweep sweep{.source = source};
   std::int64_t number = 0;
   while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    std::string_view line = take_until('\n', text);
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (++number == 1 || line.empty()) continue;
-    const std::vector<std::string_view> fields = split(line);
+    const std::vector<std::string_view> fields = split_at(',', line);
     const auto bytes = positive(fields[0]);
     const auto time = fields.size() >= 4 ? positive(fields[3]) : std::nullopt;
     TRIB_REQUIRE(bytes && time, .what = "cost: not a point of a sweep",

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/file/given_file.h"
 #include "core/json.h"
+#include "core/split_text.h"
 
 namespace tributary::data {
 namespace {
@@ -25,12 +26,10 @@ std::string read(const std::string& path) {
 Json list_merges(std::string_view text) {
   Json merges = Json::array();
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
+    std::string_view line = take_until('\n', text);
     if (line.ends_with('\r')) line.remove_suffix(1);
     const bool is_version = merges.empty() && line.starts_with("#version");
     if (!line.empty() && !is_version) merges.push_back(std::string(line));
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return merges;
 }

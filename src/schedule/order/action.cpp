@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "core/error.h"
+#include "core/split_text.h"
 
 namespace tributary::schedule {
 namespace {
@@ -129,15 +130,10 @@ std::string to_text(std::span<const ActionList> lists) {
 std::vector<ActionList> parse_actions(std::string_view text) {
   std::vector<ActionList> lists;
   while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    std::string_view line = take_until('\n', text);
     ActionList& list = lists.emplace_back();
-    while (!line.empty()) {
-      const std::size_t space = line.find(' ');
-      list.push_back(parse_action(line.substr(0, space), static_cast<int>(lists.size())));
-      line.remove_prefix(space == std::string_view::npos ? line.size() : space + 1);
-    }
+    while (!line.empty())
+      list.push_back(parse_action(take_until(' ', line), static_cast<int>(lists.size())));
   }
   return lists;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/split_text.h"
 
 namespace tributary::simulate {
 namespace {
@@ -17,9 +18,7 @@ bool WorkloadText::next_line() {
   fields_.clear();
   if (rest_.empty()) return false;
   ++line_;
-  const std::size_t end = rest_.find('\n');
-  const std::string_view line = rest_.substr(0, end);
-  rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+  const std::string_view line = take_until('\n', rest_);
   for (std::size_t begin = line.find_first_not_of(kBlanks); begin != std::string_view::npos;) {
     const std::size_t behind = std::min(line.find_first_of(kBlanks, begin), line.size());
     fields_.push_back({.text = line.substr(begin, behind - begin),

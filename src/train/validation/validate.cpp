@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "core/error.h"
+#include "core/split_text.h"
 #include "data/text/chat_template.h"
 #include "model/generate.h"
 #include "train/executor/gradients.h"
@@ -20,12 +21,7 @@ namespace {
 constexpr std::int64_t kMostAnswerTokens = 1024;                   // where no key says how many
 constexpr std::size_t kMostPictureBytes = std::size_t{512} << 20;  // kept for wrong answers
 
-std::string trim(const std::string& text) {
-  constexpr const char* kSpace = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
+std::string trim(const std::string& text) { return std::string(trimmed(text, " \t\r\n")); }
 
 /// The prompts of the questions as one batch without targets; without questions it is empty.
 Microbatch collate_prompts(const Session& session, const std::vector<Question>& questions) {
