@@ -1,7 +1,6 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -12,23 +11,12 @@
 #include "core/error.h"
 #include "core/machine/cores.h"
 #include "core/machine/memory_limits.h"
+#include "core/machine/proc_value.h"
 
 namespace tributary::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The value of the first line `key : value` in a file of /proc; empty where there is no such line.
-std::string proc_value(const std::string& file, const std::string& key) {
-  std::ifstream lines(file);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t colon = line.find(':');
-    if (!line.starts_with(key) || colon == std::string::npos) continue;
-    const std::size_t first = line.find_first_not_of(" \t", colon + 1);
-    return first == std::string::npos ? "" : line.substr(first);
-  }
-  return "";
-}
 
 std::uint64_t memory_bytes(const std::string& key) {
   return 1024 * std::strtoull(proc_value("/proc/meminfo", key).c_str(), nullptr, 10);

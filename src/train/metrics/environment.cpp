@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <ctime>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
@@ -16,25 +15,13 @@
 #include <torch/version.h>
 
 #include "core/machine/cores.h"
+#include "core/machine/proc_value.h"
 #include "core/text.h"
 #include "train/balance/flops.h"
 #include "train/metrics/stream_clock.h"
 
 namespace tributary::train {
 namespace {
-
-/// Reads the value of the first line `key : value` of a file of /proc.
-std::string proc_value(const std::string& file, const std::string& key) {
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with(key)) continue;
-    const std::size_t colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    const std::size_t first = line.find_first_not_of(" \t", colon + 1);
-    return first == std::string::npos ? "" : line.substr(first);
-  }
-  return "";
-}
 
 std::string now_utc() {
   const std::time_t now = std::time(nullptr);
