@@ -11,6 +11,7 @@
 #include "config/plan/plan_names.h"
 #include "config/trace/trace.h"
 #include "core/error.h"
+#include "core/join.h"
 #include "core/stopwatch.h"
 #include "cost/watched_costs.h"
 #include "plan/judge/simulate_on.h"
@@ -95,11 +96,9 @@ void narrow_schedules(const PlanRequest& request, plan::PlanSpace& space) {
   for (const std::string& word : request.options.schedules) {
     const auto& names = config::plan_names_of<config::PipelineOrder>();
     const auto found = std::find(names.begin(), names.end(), word);
-    std::string known;
-    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
     TRIB_REQUIRE(found != names.end(), .what = "app: no such schedule",
                  .where = request.options.given.name("--schedules"), .found = word,
-                 .expected = str("some of ", known));
+                 .expected = str("some of ", join(names)));
     space.schedules.push_back(static_cast<config::PipelineOrder>(found - names.begin()));
   }
 }

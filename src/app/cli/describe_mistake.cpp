@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/join.h"
 #include "core/nearest_name.h"
 
 namespace tributary::app {
@@ -51,12 +52,10 @@ std::string describe_mistake(const CLI::App& root, std::vector<std::string> word
   std::string hint;
   const bool is_option = !words.empty() && words.front().starts_with('-');
   if (!known().empty() && !is_option) {
-    std::string all;
-    for (const std::string& name : known()) all += (all.empty() ? "" : ", ") + name;
     const std::string nearest = words.empty() ? "" : nearest_name(words.front(), known());
     if (!nearest.empty()) hint = str("did you mean ", path, " ", nearest, "? ");
     text += str(words.empty() ? "no verb after " + path : "no verb " + escaped(words.front()),
-                "; expected: one of ", all);
+                "; expected: one of ", join(known()));
   } else {
     const std::string unknown = unknown_option(*verb, words);
     const std::string nearest = unknown.empty() ? "" : nearest_option(*verb, unknown);

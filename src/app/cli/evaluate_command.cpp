@@ -8,6 +8,7 @@
 #include "app/engine/engine.h"
 #include "core/error.h"
 #include "core/file/given_file.h"
+#include "core/join.h"
 
 namespace tributary::app {
 namespace {
@@ -20,14 +21,11 @@ struct EvaluateArguments {
 constexpr std::string_view kEnding = ".jsonl";
 
 void check_metrics(const std::vector<std::string>& metrics) {
-  std::string known;
-  for (const std::string_view name : config::kAnswerScores)
-    known += str(known.empty() ? "" : ", ", name);
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     TRIB_REQUIRE(
         std::ranges::find(config::kAnswerScores, metrics[i]) != config::kAnswerScores.end(),
         .what = "app: unknown metric", .where = "--metric", .found = escaped(metrics[i]),
-        .expected = "one of " + known);
+        .expected = "one of " + join(config::kAnswerScores));
     TRIB_REQUIRE(std::find(metrics.begin(), metrics.begin() + static_cast<std::ptrdiff_t>(i),
                            metrics[i]) == metrics.begin() + static_cast<std::ptrdiff_t>(i),
                  .what = "app: metric is given twice", .where = "--metric", .found = metrics[i],

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "core/join.h"
 #include "core/text.h"
 
 namespace tributary::app {
@@ -22,10 +23,9 @@ std::string shortened(const std::string& help) {
   return text.substr(0, text.rfind(' ', kMostBytes)) + " ...";
 }
 
-std::string join(const std::vector<std::string>& words, const std::string& ending = {}) {
-  std::string text;
-  for (const std::string& word : words) text += str(text.empty() ? "" : " ", word, ending);
-  return text;
+/// The keys of a configuration, each with the sign behind which its value stands.
+std::string key_words(const ShellWords& words) {
+  return join(words.keys, " ", [](const std::string& key) { return key + "="; });
 }
 
 std::vector<std::string> option_names(const VerbWords& verb) {
@@ -71,9 +71,9 @@ _tributary() {
 )",
                          verb_cases(words), "    esac\n  done\n  case $verb in\n");
   for (const auto& [before, names] : levels_of(words))
-    text += str("    ", quoted(before), ") names=", quoted(join(names)), " ;;\n");
+    text += str("    ", quoted(before), ") names=", quoted(join(names, " ")), " ;;\n");
   for (const VerbWords& verb : words.verbs)
-    text += str("    ", quoted(verb.name), ") options=", quoted(join(option_names(verb))),
+    text += str("    ", quoted(verb.name), ") options=", quoted(join(option_names(verb), " ")),
                 verb.takes_keys ? " keys=1" : "", " ;;\n");
   return str(text, R"(  esac
   COMPREPLY=()
@@ -84,7 +84,7 @@ _tributary() {
     COMPREPLY=($(compgen -W "$names" -- "$current"))
   elif [[ -n $keys && -n $current ]]; then
     COMPREPLY=($(compgen -W ")",
-             join(words.keys, "="), R"(" -- "$current"))
+             key_words(words), R"(" -- "$current"))
     ((${#COMPREPLY[@]})) && compopt -o nospace
   fi
 }
@@ -130,7 +130,7 @@ _tributary() {
   else
     if (( ${#keys} )); then
       compadd -S '' -- )",
-             join(words.keys, "="), R"(
+             key_words(words), R"(
     fi
     _files
   fi
@@ -154,7 +154,7 @@ std::string fish_script(const ShellWords& words) {
     } else {
       const std::string own = verb.name.substr(space + 1);
       if (levels.at(first).front() == own) line("__fish_use_subcommand", str("-f -a ", first));
-      line(str(seen, "; and not __fish_seen_subcommand_from ", join(levels.at(first))),
+      line(str(seen, "; and not __fish_seen_subcommand_from ", join(levels.at(first), " ")),
            str("-f -a ", own, " -d ", quoted(shortened(verb.summary))));
       seen += "; and __fish_seen_subcommand_from " + own;
     }
@@ -165,7 +165,7 @@ std::string fish_script(const ShellWords& words) {
       line(seen, str(names.substr(1), option.takes_value ? " -r" : "", " -d ",
                      quoted(shortened(option.help))));
     }
-    if (verb.takes_keys) line(seen, "-a " + quoted(join(words.keys, "=")));
+    if (verb.takes_keys) line(seen, "-a " + quoted(key_words(words)));
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include "config/family/model_config.h"
 #include "config/run/read_run_config.h"
 #include "core/error.h"
+#include "core/join.h"
 #include "core/machine/cores.h"
 #include "data/loader/encode_sample.h"
 
@@ -16,13 +17,6 @@ namespace {
 
 constexpr std::int64_t kProcessesPerCore = 4;
 
-/// A list as a value of the command line: [vision, projector].
-std::string list_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return str("[", text, "]");
-}
-
 /// What measuring sets in place of the run configuration: nothing is validated or saved between
 /// steps, and the longest sample does not depend on the plan's capacity.
 std::vector<std::string> values_of(const config::StudySetting& setting) {
@@ -30,7 +24,7 @@ std::vector<std::string> values_of(const config::StudySetting& setting) {
   std::vector<std::string> values = run.values;
   for (const std::string& value :
        {str("run.steps=", run.steps), str("batch.global_samples=", setting.global_samples),
-        str("model.freeze=", list_of(setting.frozen)), str("validation.every=0"),
+        str("model.freeze=[", join(setting.frozen), "]"), str("validation.every=0"),
         str("validation.blind=false"), str("validation.final_samples_per_source=1"),
         str("validation.max_new_tokens=1"), str("checkpoint.every=0"),
         str("checkpoint.keep_best=false"), str("metrics.tensorboard=false"),

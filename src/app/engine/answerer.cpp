@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/file/file_system.h"
 #include "core/file/weight_directory.h"
+#include "core/join.h"
 #include "core/log.h"
 #include "data/preprocess/preprocessor_config.h"
 #include "train/checkpoint/checkpoint.h"
@@ -45,9 +46,8 @@ Answerer answerer_of_directory(const std::string& path) {
 /// Says what a CPU does with weights of other dtypes.
 void say_converted(const std::string& where, const std::set<StoredDtype>& types) {
   if (types.empty()) return;
-  std::string names;
-  for (const StoredDtype type : types) names += str(names.empty() ? "" : ", ", stored_name(type));
-  log_note(str("weights of ", where, " are ", names, "; the CPU computes them in F32"));
+  log_note(str("weights of ", where, " are ", join(types, ", ", stored_name),
+               "; the CPU computes them in F32"));
 }
 
 }  // namespace

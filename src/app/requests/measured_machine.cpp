@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/join.h"
 #include "cost/profile_costs.h"
 
 namespace tributary::app {
@@ -19,15 +20,13 @@ void check_threads(const config::Profile& profile, const std::string& profile_na
   std::set<std::int64_t> measured;
   for (const config::MeasuredStep& step : profile.steps) measured.insert(step.threads);
   if (measured.contains(threads)) return;
-  std::string known;
-  for (const std::int64_t each : measured) known += str(known.empty() ? "" : ", ", each);
   TRIB_RAISE(Fault::kInput, .what = "app: steps on so many threads were not measured",
              .where = argument_name(caller, "threads"),
              .found = str(threads, " of each rank",
                           given > 0 ? ""
                                     : str(": an equal part of ", profile.cores, " cores for ",
                                           ranks, ranks == 1 ? " rank" : " ranks")),
-             .expected = str(known, ", as in ", profile_name),
+             .expected = str(join(measured), ", as in ", profile_name),
              .fix = str("give ", argument_name(caller, "threads"), " ", *measured.begin(),
                         ", or measure: tributary profile with run.threads=", threads));
 }

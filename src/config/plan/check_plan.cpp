@@ -7,6 +7,7 @@
 #include "config/reading/problems.h"
 #include "config/reading/ranges.h"
 #include "config/run/module_places.h"
+#include "core/join.h"
 #include "core/nearest_name.h"
 
 namespace tributary::config {
@@ -249,14 +250,10 @@ class PlanCheck {
   }
 
   void refuse_module(const std::string& key, const std::string& name) {
-    std::string names;
     std::vector<std::string> known;
-    for (const ModulePlan& module : plan_.modules) {
-      names += (known.empty() ? "" : ", ") + module.name;
-      known.push_back(module.name);
-    }
+    for (const ModulePlan& module : plan_.modules) known.push_back(module.name);
     const std::string near = nearest_name(name, known);
-    add(key, "config: no such module", escaped(name), "one of " + names,
+    add(key, "config: no such module", escaped(name), "one of " + join(known),
         near.empty() ? "" : str("did you mean ", near, "?"));
   }
 

@@ -10,6 +10,7 @@
 #include "config/reading/ranges.h"
 #include "config/run/module_places.h"
 #include "config/run/run_config.h"
+#include "core/join.h"
 
 namespace tributary::config {
 namespace {
@@ -24,17 +25,7 @@ bool is_executed(Placement placement) {
   return std::ranges::find(kExecuted, placement) != kExecuted.end();
 }
 
-std::string executed_placements() {
-  std::string text;
-  for (const Placement each : kExecuted) text += (text.empty() ? "" : " or ") + plan_name_of(each);
-  return text;
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& each : names) text += (text.empty() ? "" : ", ") + each;
-  return text;
-}
+std::string executed_placements() { return join(kExecuted, " or ", plan_name_of<Placement>); }
 
 /// Gathers the parts of a plan that the trainer cannot run, whatever the model.
 class Limits {
@@ -102,7 +93,7 @@ class Limits {
             "that of the backbone");
     const KnownModule* known = find_known_module(module.name);
     require(known != nullptr, module.name, "placement", "a module of no known model",
-            joined(known_module_names()));
+            join(known_module_names()));
     if (known == nullptr) return;
     if (known->role == ModuleRole::kProjector)
       return require(module.placement == Placement::kInline, module.name, "placement",
@@ -162,7 +153,7 @@ void check_any_trains(const Plan& plan, const ModelConfig& model, const std::str
     return module == nullptr || module->train != TrainMode::kFrozen;
   });
   TRIB_REQUIRE(any, .what = "train: plan trains no module of the model",
-               .where = str(where, " modules"), .found = joined(names) + " frozen",
+               .where = str(where, " modules"), .found = join(names) + " frozen",
                .expected = "at least one that trains");
 }
 

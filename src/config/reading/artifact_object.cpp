@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/join.h"
 #include "core/nearest_name.h"
 
 namespace tributary::config {
@@ -146,11 +147,9 @@ void ArtifactObject::refuse_unknown() {
   for (const auto& [key, value] : value_->items()) {
     if (known_.contains(key)) continue;
     const std::string nearest = nearest_name(key, known);
-    std::string keys;
-    for (const std::string& each : known) keys += (keys.empty() ? "" : ", ") + each;
     problems_->add({.what = "config: unknown key",
                     .where = where(escaped(key)),
-                    .expected = nearest.empty() ? "one of " + keys : "",
+                    .expected = nearest.empty() ? "one of " + join(known) : "",
                     .fix = nearest.empty() ? "" : str("did you mean ", nearest, "?")});
   }
 }

@@ -8,6 +8,7 @@
 #include "config/run/run_keys.h"
 #include "config/run/run_tree.h"
 #include "config/run/unknown_key.h"
+#include "core/join.h"
 
 namespace tributary::config {
 namespace {
@@ -147,10 +148,7 @@ class Filler {
 
   static std::string describe_value(const YamlNode& node) {
     if (node.kind != YamlNode::Kind::kList) return describe_found(node);
-    std::string list;
-    for (const YamlNode& item : node.items)
-      list += (list.empty() ? "" : ", ") + describe_found(item);
-    return "[" + list + "]";
+    return "[" + join(node.items, ", ", describe_found) + "]";
   }
 
   void fill_list(const KeyList& list, const YamlNode& node, const std::string& shown) {

@@ -5,6 +5,7 @@
 
 #include "config/run/run_keys.h"
 #include "core/error.h"
+#include "core/join.h"
 
 namespace tributary::config {
 namespace {
@@ -58,12 +59,6 @@ std::string describe_range(const KeyRange& range, bool whole) {
   return text;
 }
 
-std::string join(const std::vector<std::string>& words) {
-  std::string joined;
-  for (const std::string& word : words) joined += (joined.empty() ? "" : ", ") + word;
-  return joined;
-}
-
 }  // namespace
 
 const Key* find_key(const std::string& path) {
@@ -106,10 +101,7 @@ std::string write_value(const KeyValue& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return str(*whole);
   if (const double* number = std::get_if<double>(&value)) return shortest(*number);
   if (const auto* text = std::get_if<std::string>(&value)) return write_text(*text);
-  std::string list;
-  for (const std::string& item : std::get<std::vector<std::string>>(value))
-    list += (list.empty() ? "" : ", ") + write_text(item);
-  return "[" + list + "]";
+  return "[" + join(std::get<std::vector<std::string>>(value), ", ", write_text) + "]";
 }
 
 }  // namespace tributary::config

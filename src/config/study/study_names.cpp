@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/join.h"
 #include "core/nearest_name.h"
 
 namespace tributary::config {
@@ -63,13 +64,11 @@ class MethodNames {
 
   void refuse_unknown(const std::string& key, const std::string& name) {
     const std::string nearest = nearest_name(name, names_);
-    std::string all;
-    for (const std::string& each : names_) all += (all.empty() ? "" : ", ") + each;
     const char* kind = study_.kind == StudyKind::kPipeline ? "pipeline" : "sharing";
     problems_.add({.what = "config: unknown method",
                    .where = root_.where(key),
                    .found = name,
-                   .expected = str("a method of kind ", kind, ": ", all),
+                   .expected = str("a method of kind ", kind, ": ", join(names_)),
                    .fix = nearest.empty() ? "" : str("did you mean ", nearest, "?")});
   }
 

@@ -4,6 +4,7 @@
 
 #include "config/family/known_modules.h"
 #include "core/error.h"
+#include "core/join.h"
 
 namespace tributary::plan {
 namespace {
@@ -40,11 +41,7 @@ bool has_tied_head(const ModuleNode& node) {
 
 }  // namespace
 
-std::string LeftOut::text() const {
-  std::string list;
-  for (const std::string& degree : degrees) list += (list.empty() ? "" : ", ") + degree;
-  return list;
-}
+std::string LeftOut::text() const { return join(degrees); }
 
 std::string missing_degree(const PlanningProblem& problem, const ModuleNode& node,
                            const MeshShape& mesh, std::uint64_t apart) {

@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "core/file/given_file.h"
+#include "core/join.h"
 #include "core/nearest_name.h"
 #include "simulate/simai/simai_workload.h"
 #include "simulate/simai/workload_text.h"
@@ -99,10 +100,8 @@ class HeaderReader {
     for (const Degree& degree : kDegrees) known.emplace_back(degree.key);
     known.insert(known.end(), kRecompute.begin(), kRecompute.end());
     const std::string near = nearest_name(key, known);
-    std::string all;
-    for (const std::string& each : known) all += str(all.empty() ? "" : ", ", each);
     TRIB_RAISE(Fault::kInput, .what = "simulate: header of a workload has an unknown key",
-               .where = text_.where(field), .found = escaped(key), .expected = all,
+               .where = text_.where(field), .found = escaped(key), .expected = join(known),
                .fix = near.empty() ? std::string() : str("did you mean ", near, "?"));
   }
 

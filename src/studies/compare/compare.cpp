@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/join.h"
 #include "core/stopwatch.h"
 #include "studies/compare/planned_methods.h"
 #include "studies/methods/recompute_levels.h"
@@ -237,13 +238,12 @@ StudySetting shorten(StudySetting setting) {
 
 void check_methods(const config::Study& study) {
   const std::vector<config::StudyMethod> known = study_methods(study.kind);
-  std::string all;
-  for (const config::StudyMethod& method : known) all += (all.empty() ? "" : ", ") + method.name;
   for (const std::string& name : study.methods) {
     TRIB_REQUIRE(std::any_of(known.begin(), known.end(),
                              [&](const auto& method) { return method.name == name; }),
                  .what = "studies: unknown method", .where = str("study ", study.name, " methods"),
-                 .found = name, .expected = str("one of ", all));
+                 .found = name,
+                 .expected = str("one of ", join(known, ", ", &config::StudyMethod::name)));
   }
   const bool wants_search =
       study.against == kSearchMethod || (!study.methods.empty() && is_listed(study, kSearchMethod));

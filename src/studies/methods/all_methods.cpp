@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/join.h"
 #include "core/text.h"
 #include "studies/methods/plan_space.h"
 
@@ -278,11 +279,9 @@ double encoder_bytes(const TrainingProblem& problem, const Degrees& degrees, dou
 
 std::string form_of_backbone(const TrainingProblem& problem) {
   const ModuleCosts& module = problem.costs.backbone;
-  std::string degrees;
-  for (const DegreeCosts& costs : module.degrees)
-    degrees += str(degrees.empty() ? "" : ", ", costs.tp);
-  return str("all devices as tp x pp x dp of ", module.name, ", tp one of ", degrees, ", pp up to ",
-             module.layers, ", dp up to the samples");
+  return str("all devices as tp x pp x dp of ", module.name, ", tp one of ",
+             join(module.degrees, ", ", &DegreeCosts::tp), ", pp up to ", module.layers,
+             ", dp up to the samples");
 }
 
 std::string form_of_two(const TrainingProblem& problem) {

@@ -8,6 +8,7 @@
 #include "config/run/adapter.h"
 #include "config/run/objective.h"
 #include "core/error.h"
+#include "core/join.h"
 
 namespace tributary::train {
 namespace {
@@ -31,12 +32,6 @@ std::string describe_reading(const config::SourceSection& source) {
              source.question.empty() ? "" : " asking " + escaped(source.question));
 }
 
-std::string join(const std::set<std::string>& keys) {
-  std::string text;
-  for (const std::string& key : keys) text += str(text.empty() ? "one of " : ", ", key);
-  return text;
-}
-
 }  // namespace
 
 std::string exact(double value) {
@@ -54,13 +49,10 @@ RunIdentity describe_identity(const config::RunConfig& config) {
   // Longer samples are refused, so the limit in force decides what is trained on.
   const std::int64_t longest =
       config.data.max_tokens > 0 ? config.data.max_tokens : config.batch.capacity_tokens.count;
-  std::string frozen;
-  for (const std::string& module : config.model.freeze)
-    frozen += str(frozen.empty() ? "" : " ", module);
   RunIdentity identity{
       {"run.seed", str(config.run.seed)},
       {"model.dtype", config.model.dtype == config::Dtype::kFloat32 ? "float32" : "bfloat16"},
-      {"model.freeze", frozen},
+      {"model.freeze", join(config.model.freeze, " ")},
       {"model.mrope", config.model.mrope == config::MropeMode::kOfficial ? "official" : "hf5"},
       {"data.sources", mixture},
       {"data.held_out_fraction", exact(config.data.held_out_fraction)},
@@ -92,7 +84,8 @@ void check_identity(const RunIdentity& saved, const RunIdentity& current,
   };
   for (const std::string& key : accepted)
     TRIB_REQUIRE(keys.contains(key), .what = "train: accepted change is of no known key",
-                 .where = "--accept-change", .found = escaped(key), .expected = join(keys));
+                 .where = "--accept-change", .found = escaped(key),
+                 .expected = "one of " + join(keys));
   std::string differing;
   for (const std::string& key : keys) {
     const std::string before = value_in(saved, key);

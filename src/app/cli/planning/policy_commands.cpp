@@ -9,15 +9,10 @@
 #include "app/cli/commands.h"
 #include "app/cli/planning/show_quantities.h"
 #include "core/error.h"
+#include "core/join.h"
 
 namespace tributary::app {
 namespace {
-
-std::string join(std::span<const std::int32_t> numbers) {
-  std::string text;
-  for (const std::int32_t number : numbers) text += str(text.empty() ? "" : " ", number);
-  return text;
-}
 
 // ---- pack ----
 
@@ -46,7 +41,7 @@ void print_as_text(const PackAnswer& answer, const PackRequest& request) {
   }
   for (std::int64_t bin = 0; bin < bins; ++bin) {
     std::cout << "sequence " << bin << ", replica " << answer.replica_of[bin] << ", "
-              << answer.loads[bin] << " tokens: " << join(answer.packed.bin(bin)) << '\n';
+              << answer.loads[bin] << " tokens: " << join(answer.packed.bin(bin), " ") << '\n';
   }
 }
 
@@ -87,7 +82,7 @@ void print_as_text(const BalanceAnswer& answer, const NumberTable& table) {
       if (!table.columns.empty()) std::cout << ' ' << escaped(table.columns[column]);
       std::cout << ' ' << sums.number(sums.at(bucket, column)).dump();
     }
-    std::cout << ": " << join(members[bucket]) << '\n';
+    std::cout << ": " << join(members[bucket], " ") << '\n';
   }
 }
 
