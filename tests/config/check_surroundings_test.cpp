@@ -10,6 +10,7 @@
 #include "config/run/read_run_config.h"
 #include "core/error.h"
 #include "tests/config/temporary_folder.h"
+#include "tests/core/input_error.h"
 
 namespace tributary::config {
 namespace {
@@ -30,13 +31,7 @@ RunConfig surroundings(const TemporaryFolder& folder) {
 }
 
 std::string refusal_of_surroundings(const RunConfig& config) {
-  try {
-    check_surroundings(config);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::kInput);
-    return error.what();
-  }
-  return "accepted";
+  return input_error_of([&] { check_surroundings(config); });
 }
 
 TEST(CheckSurroundings, AcceptsWhatIsThereAndMakesNothing) {

@@ -7,6 +7,8 @@
 
 #include "config/run/read_run_config.h"
 #include "core/error.h"
+#include "tests/config/minimal_run.h"
+#include "tests/core/input_error.h"
 
 namespace tributary::config {
 namespace {
@@ -190,14 +192,6 @@ TEST(ResolveMesh, NamesRuleValueAndNearestValues) {
                     HasSubstr("set parallel.ulysses to 2 or 14")));
 }
 
-const std::string kMinimalRun = R"(model:
-  path: models/tiny
-data:
-  sources:
-    - name: shapes
-      path: shapes.jsonl
-)";
-
 TEST(ParallelSection, ReadsNumbersAutoAndChoices) {
   const RunConfig config = parse_run_config(kMinimalRun + R"(parallel:
   dp_replicate: 2
@@ -229,13 +223,8 @@ TEST(ParallelSection, TheDefaultAutoGivesWayToOneThatTheUserWrote) {
 }
 
 TEST(ParallelSection, RefusesTwoAutosWrongValuesAndBeatsThatComeTooLate) {
-  const auto refusal = [](const std::vector<std::string>& overrides) -> std::string {
-    try {
-      (void)parse_run_config(kMinimalRun, "run.yaml", overrides);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "accepted";
+  const auto refusal = [](const std::vector<std::string>& overrides) {
+    return input_error_of([&] { (void)parse(kMinimalRun, overrides); });
   };
   EXPECT_THAT(refusal({"parallel.tp=auto", "parallel.dp_shard=auto"}),
               AllOf(HasSubstr("more than one axis of the mesh is auto"),

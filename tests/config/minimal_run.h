@@ -1,11 +1,10 @@
 #pragma once
 
-#include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
 #include "config/run/read_run_config.h"
-#include "core/error.h"
+#include "tests/core/input_error.h"
 
 namespace tributary::config {
 
@@ -23,14 +22,7 @@ inline RunConfig parse(const std::string& text, const std::vector<std::string>& 
 
 inline std::string refusal_of(const std::string& text,
                               const std::vector<std::string>& overrides = {}) {
-  try {
-    (void)parse(text, overrides);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::kInput);
-    EXPECT_EQ(error.exit_code(), ExitCode::kInput);
-    return error.what();
-  }
-  return "accepted";
+  return input_error_of([&] { (void)parse(text, overrides); });
 }
 
 }  // namespace tributary::config

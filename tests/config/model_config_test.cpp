@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "tests/config/published_models.h"
 #include "tests/config/temporary_folder.h"
+#include "tests/core/input_error.h"
 
 namespace tributary::config {
 namespace {
@@ -27,13 +28,7 @@ ModelConfig read(const Json& json) {
 std::string refusal_of_text(const std::string& text) {
   const TemporaryFolder folder;
   folder.write("config.json", text);
-  try {
-    (void)read_model_config(folder.path());
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::kInput);
-    return error.what();
-  }
-  return "accepted";
+  return input_error_of([&] { (void)read_model_config(folder.path()); });
 }
 std::string refusal_of(const Json& json) { return refusal_of_text(json.dump()); }
 

@@ -8,6 +8,7 @@
 #include "config/run/run_config.h"
 #include "core/error.h"
 #include "tests/config/minimal_run.h"
+#include "tests/config/small_model.h"
 #include "tests/config/vision_section.h"
 
 namespace tributary::config {
@@ -17,27 +18,13 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// 16 heads on 2 key-value heads; a vision tower of 4 layers with 6 heads.
-ModelConfig small_model() {
-  ModelConfig model;
-  model.backbone.layers = 8;
-  model.backbone.heads = 16;
-  model.backbone.kv_heads = 2;
-  model.backbone.mlp_width = 512;
-  VisionConfig& vision = model.vision.emplace();
-  vision.layers = 4;
-  vision.heads = 6;
-  vision.mlp_width = 96;
-  return model;
-}
-
 ParallelSection section_of(const std::vector<std::string>& overrides) {
   return parse(kMinimalRun, overrides).parallel;
 }
 
 /// The ranks of a run of `world` processes: `backbone 0-1; vision 2-4 dp_shard 3`.
 std::string places_of(const std::vector<std::string>& overrides, std::int64_t world,
-                      const ModelConfig& model = small_model()) {
+                      const ModelConfig& model = small_model(/*kv_heads=*/2)) {
   const ParallelSection parallel = section_of(overrides);
   try {
     const MeshShape mesh = resolve_mesh(parallel, world, model);
@@ -287,7 +274,7 @@ TEST(PlaceModules, NamesEveryRuleThatIsBroken) {
                               "parallel.vision.tp = 5; found: 6 vision heads"),
                     HasSubstr("columns of the vision mlp_width do not divide"),
                     HasSubstr("fix: set parallel.vision.tp to 3 or 6")));
-  ModelConfig text = small_model();
+  ModelConfig text = small_model(/*kv_heads=*/2);
   text.vision.reset();
   EXPECT_THAT(places_of({kSeparate}, 2, text),
               HasSubstr("model has no such module; where: parallel.vision.placement; found: a text "
@@ -310,7 +297,8 @@ TEST(ResolveMesh, LeavesTheRanksOfSeparateModulesOut) {
     all.push_back(override_text);
     return all;
   };
-  EXPECT_EQ(resolve_mesh(section_of(apart), 5, small_model()), (MeshShape{.dp_shard = 2}));
+  EXPECT_EQ(resolve_mesh(section_of(apart), 5, small_model(/*kv_heads=*/2)),
+            (MeshShape{.dp_shard = 2}));
   EXPECT_THAT(places_of(with("parallel.dp_shard=2"), 6),
               HasSubstr("axes do not multiply to the world size; where: parallel; found: pp 1, "
                         "dp_replicate 1, dp_shard 2, cp 1, ulysses 1, tp 1: 2 ranks; expected: 3 "
@@ -329,8 +317,8 @@ TEST(ResolveMesh, LeavesTheRanksOfSeparateModulesOut) {
 TEST(ResolveMesh, NamesTheRanksOfThePlanThatItHas) {
   ParallelSection parallel = section_of(
       {kSeparate, "parallel.dp_shard=2", "parallel.vision.dp_shard=3", "parallel.plan=plan.json"});
-  EXPECT_EQ(resolve_mesh(parallel, 5, small_model()), (MeshShape{.dp_shard = 2}));
-  EXPECT_THAT([&] { (void)resolve_mesh(parallel, 4, small_model()); },
+  EXPECT_EQ(resolve_mesh(parallel, 5, small_model(/*kv_heads=*/2)), (MeshShape{.dp_shard = 2}));
+  EXPECT_THAT([&] { (void)resolve_mesh(parallel, 4, small_model(/*kv_heads=*/2)); },
               testing::ThrowsMessage<Error>(
                   AllOf(HasSubstr("plan is for another number of ranks; where: plan.json; found: "
                                   "plan is for 5 ranks, 4 were started; expected: as many "

@@ -10,6 +10,7 @@
 #include "config/reading/ranges.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "tests/core/input_error.h"
 
 namespace tributary::config {
 namespace {
@@ -29,13 +30,7 @@ std::string read_example() {
 const std::string kPlan = read_example();
 
 std::string refusal_of(const std::string& text) {
-  try {
-    (void)parse_plan(text, "plan.json");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::kInput);
-    return error.what();
-  }
-  return "accepted";
+  return input_error_of([&] { (void)parse_plan(text, "plan.json"); });
 }
 
 /// The plan changed by one JSON merge patch.

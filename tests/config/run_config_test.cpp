@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "tests/config/minimal_run.h"
 #include "tests/config/temporary_folder.h"
+#include "tests/core/input_error.h"
 
 namespace tributary::config {
 namespace {
@@ -345,14 +346,8 @@ TEST(ReadRunConfig, RefusesOverridesThatNameNothing) {
 
 TEST(ReadRunConfig, NamesAFileThatCannotBeRead) {
   const TemporaryFolder folder;
-  const auto refusal = [](const std::string& path) -> std::string {
-    try {
-      (void)read_run_config(path);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.exit_code(), ExitCode::kInput);
-      return error.what();
-    }
-    return "accepted";
+  const auto refusal = [](const std::string& path) {
+    return input_error_of([&] { (void)read_run_config(path); });
   };
   EXPECT_THAT(refusal("/nowhere/run.yaml"),
               HasSubstr("file cannot be read; where: /nowhere/run.yaml; found: No such file"));

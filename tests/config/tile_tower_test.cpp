@@ -9,6 +9,7 @@
 #include "config/family/module_work.h"
 #include "core/error.h"
 #include "core/json.h"
+#include "tests/core/input_error.h"
 
 namespace tributary::config {
 namespace {
@@ -18,13 +19,7 @@ using ::testing::HasSubstr;
 ModelConfig read(const Json& json) { return parse_model_config(json.dump(), "config.json"); }
 
 std::string refusal_of(const Json& json) {
-  try {
-    (void)read(json);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::kInput);
-    return error.what();
-  }
-  return "accepted";
+  return input_error_of([&] { (void)read(json); });
 }
 
 /// Qwen2.5-0.5B.

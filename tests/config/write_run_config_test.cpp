@@ -8,23 +8,12 @@
 #include "config/run/read_run_config.h"
 #include "config/run/run_keys.h"
 #include "core/error.h"
+#include "tests/config/minimal_run.h"
 
 namespace tributary::config {
 namespace {
 
 using ::testing::HasSubstr;
-
-const std::string kMinimalRun = R"(model:
-  path: models/tiny
-data:
-  sources:
-    - name: shapes
-      path: shapes.jsonl
-)";
-
-RunConfig parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  return parse_run_config(text, "run.yaml", overrides);
-}
 
 TEST(DescribeChanges, NamesEachKeyThatHasAnotherValue) {
   const RunConfig before = parse(kMinimalRun);

@@ -5,6 +5,8 @@
 #include "config/artifact/profile.h"
 #include "config/artifact/shape_histogram.h"
 #include "core/error.h"
+#include "tests/config/replaced.h"
+#include "tests/core/input_error.h"
 
 namespace tributary::config {
 namespace {
@@ -13,18 +15,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 template <class Read>
-std::string message_of(Read read, std::string text, const std::string& from,
+std::string message_of(Read read, const std::string& text, const std::string& from,
                        const std::string& to) {
-  const std::size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  text.replace(at, from.size(), to);
-  try {
-    (void)read(text, "a.json");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::kInput);
-    return error.what();
-  }
-  return "read";
+  return input_error_of([&] { (void)read(replaced(text, from, to), "a.json"); }, "read");
 }
 
 const char* const kProfile = R"({"format": "tributary.profile/1", "model": "m", "device": "d",

@@ -6,6 +6,8 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "tests/config/replaced.h"
+#include "tests/core/input_error.h"
 
 namespace tributary::config {
 namespace {
@@ -21,17 +23,8 @@ levels:
 
 /// The message of reading a text in which `from` was replaced.
 std::string message_of(const std::string& from, const std::string& to) {
-  std::string text = kSmall;
-  const std::size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  text.replace(at, from.size(), to);
-  try {
-    (void)parse_cluster(text, "a.yaml");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::kInput);
-    return error.what();
-  }
-  return "read";
+  const std::string text = replaced(kSmall, from, to);
+  return input_error_of([&] { (void)parse_cluster(text, "a.yaml"); }, "read");
 }
 
 TEST(Cluster, ReadsKeysAndDefaults) {

@@ -3,6 +3,7 @@
 
 #include "config/artifact/module_graph.h"
 #include "core/error.h"
+#include "tests/core/input_error.h"
 
 namespace tributary::config {
 namespace {
@@ -67,13 +68,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> runs_of(const std::string& fa
 }
 
 std::string message_of(const std::string& text) {
-  try {
-    (void)parse_graph_of_model(text, "config.json");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::kInput);
-    return error.what();
-  }
-  return "read";
+  return input_error_of([&] { (void)parse_graph_of_model(text, "config.json"); }, "read");
 }
 
 TEST(GraphOfModel, PutsDenseLayersAmongMixturesWhereTheKeysSay) {

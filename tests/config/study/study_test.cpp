@@ -5,6 +5,8 @@
 
 #include "config/artifact/module_graph.h"
 #include "core/error.h"
+#include "tests/config/replaced.h"
+#include "tests/core/input_error.h"
 
 namespace tributary::config {
 namespace {
@@ -66,17 +68,8 @@ settings:
   - {name: "four", model: tri, cluster: ../clusters/h100_8.yaml, devices: 4, global_samples: 8, share_units: 5}
 )";
 
-std::string message_of(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  text.replace(at, from.size(), to);
-  try {
-    (void)parse_study(text, kWhere);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::kInput);
-    return error.what();
-  }
-  return "read";
+std::string message_of(const std::string& text, const std::string& from, const std::string& to) {
+  return input_error_of([&] { (void)parse_study(replaced(text, from, to), kWhere); }, "read");
 }
 
 TEST(Study, ReadsSettingsOverDefaults) {
@@ -191,13 +184,8 @@ TEST(Study, HoldsNamesOfMethodsAgainstThoseOfTheKind) {
   };
   const auto message = [&](std::vector<std::pair<std::string, std::string>> changes) {
     std::string text = kPipeline;
-    for (const auto& [from, to] : changes) text.replace(text.find(from), from.size(), to);
-    try {
-      (void)parse_study(text, kWhere, methods);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("read");
+    for (const auto& [from, to] : changes) text = replaced(text, from, to);
+    return input_error_of([&] { (void)parse_study(text, kWhere, methods); }, "read");
   };
   const std::string listed = "methods: [dflop, flowtrain]\n";
   EXPECT_EQ(message({}), "read");
