@@ -89,29 +89,6 @@ def media(samples):
                 feature_attention_mask=torch.tensor(masks) if masks else None)
 
 
-def packed(samples):
-    def row(name):
-        return torch.tensor([[value for s in samples for value in getattr(s, name)]])
-
-    positions = torch.cat([torch.arange(len(s.ids)) for s in samples])[None]
-    return dict(input_ids=row("ids"), labels=row("labels"), position_ids=positions,
-                **media(samples))
-
-
-def padded(samples, left):
-    longest = max(len(s.ids) for s in samples)
-
-    def stack(name, fill):
-        pads = [[fill] * (longest - len(s.ids)) for s in samples]
-        return torch.tensor([p + getattr(s, name) if left else getattr(s, name) + p
-                             for s, p in zip(samples, pads)])
-
-    for sample in samples:
-        sample.mask = [1] * len(sample.ids)
-    return dict(input_ids=stack("ids", 0), labels=stack("labels", -100),
-                attention_mask=stack("mask", 0), **media(samples))
-
-
 def fixed_cases():
     """Yields (name, sizes, layout, lists of parts); each meets one edge."""
     yield "two sounds in a sample, GQA 4/2", Sizes(), "packed", [[5, (47,), 9, (62,), 12]]
@@ -147,7 +124,7 @@ def make_case(name, sizes, layout, samples):
     draw = random.Random(name)
     model = make_model(sizes, seed=len(name), lively=name.startswith("random"))
     made = [Sample(draw, parts, sizes) for parts in samples]
-    inputs = packed(made) if layout == "packed" else padded(made, left=layout == "left")
+    inputs = harness.text_of(made, layout) | media(made)
     return harness.Case(f"qwen2_audio: {name}", model, inputs, flat_config=False,
                         published=published_name)
 

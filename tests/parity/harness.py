@@ -66,6 +66,35 @@ class Case:
     files: dict = dataclasses.field(default_factory=dict)  # other files: their text by name
 
 
+def fill_rows(rows, filler, left):
+    """Lists as the rows of a tensor, each filled up to the longest."""
+    longest = max(map(len, rows))
+    fills = [[filler] * (longest - len(row)) for row in rows]
+    return torch.tensor([fill + row if left else row + fill for row, fill in zip(rows, fills)])
+
+
+def padded(samples, left):
+    """The text of a batch with one row for each pair of ids and labels."""
+    ids, labels = zip(*samples)
+    return dict(input_ids=fill_rows(ids, 0, left), labels=fill_rows(labels, -100, left),
+                attention_mask=fill_rows([[1] * len(each) for each in ids], 0, left))
+
+
+def packed(rows):
+    """The text of a batch whose rows hold several pairs of ids and labels; positions restart, which
+    transformers takes as a boundary."""
+    def stack(pick):
+        return torch.tensor([[v for sample in row for v in pick(*sample)] for row in rows])
+    return dict(input_ids=stack(lambda ids, labels: ids), labels=stack(lambda ids, labels: labels),
+                position_ids=stack(lambda ids, labels: range(len(ids))))
+
+
+def text_of(samples, layout):
+    """The text of samples in one row, `packed`, or in a row each, filled at the `left` or `right`."""
+    pairs = [(sample.ids, sample.labels) for sample in samples]
+    return packed([pairs]) if layout == "packed" else padded(pairs, left=layout == "left")
+
+
 def randomize(model, seed):
     """Draws every parameter from N(0, DEVIATION^2), in the order of the names."""
     generator = torch.Generator().manual_seed(seed)

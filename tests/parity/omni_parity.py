@@ -92,14 +92,8 @@ class Sample:
 
 
 def padded(samples, left):
-    longest = max(len(s.ids) for s in samples)
-
     def joined(name):
         return [item for sample in samples for item in getattr(sample, name)]
-
-    def stack(rows, fill):
-        return torch.tensor([[fill] * (longest - len(r)) + r if left else
-                             r + [fill] * (longest - len(r)) for r in rows])
 
     def table(name, dtype):
         return torch.tensor(joined(name), dtype=dtype) if joined(name) else None
@@ -107,9 +101,7 @@ def padded(samples, left):
     features = joined("features")
     frames = max((f.shape[1] for f in features), default=0) + 3
     return dict(
-        input_ids=stack([s.ids for s in samples], 0),
-        labels=stack([s.labels for s in samples], -100),
-        attention_mask=stack([[1] * len(s.ids) for s in samples], 0),
+        harness.padded([(s.ids, s.labels) for s in samples], left),
         pixel_values=torch.cat(joined("pixels")) if joined("pixels") else None,
         image_grid_thw=table("images", torch.long),
         pixel_values_videos=torch.cat(joined("video_pixels")) if joined("video_pixels") else None,

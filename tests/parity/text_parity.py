@@ -64,26 +64,6 @@ def make_sample(draw, length):
     return ids, labels
 
 
-def packed(rows):
-    """Each row holds several samples; positions restart, which transformers takes as a boundary."""
-    def stack(pick):
-        return torch.tensor([[v for s in row for v in pick(s)] for row in rows])
-    return dict(input_ids=stack(lambda s: s[0]), labels=stack(lambda s: s[1]),
-                position_ids=stack(lambda s: range(len(s[0]))))
-
-
-def padded(samples, left):
-    longest = max(len(ids) for ids, _ in samples)
-
-    def stack(rows, fill):
-        pads = [[fill] * (longest - len(row)) for row in rows]
-        return torch.tensor([p + row if left else row + p for row, p in zip(rows, pads)])
-
-    return dict(input_ids=stack([s[0] for s in samples], 0),
-                labels=stack([s[1] for s in samples], -100),
-                attention_mask=stack([[1] * len(s[0]) for s in samples], 0))
-
-
 def fixed_cases(family):
     """Yields (name, sizes, layout, lengths by row); each meets one edge."""
     qwen3 = family == "qwen3"
@@ -122,11 +102,11 @@ def make_case(family, name, sizes, layout, lengths):
     model = make_model(family, sizes, seed=len(name))
     rows = [[make_sample(draw, length) for length in row] for row in lengths]
     if layout == "packed":
-        inputs = packed(rows)
+        inputs = harness.packed(rows)
     elif layout == "plain":
-        inputs = dict(packed(rows), position_ids=None)
+        inputs = dict(harness.packed(rows), position_ids=None)
     else:
-        inputs = padded([row[0] for row in rows], left=layout == "left")
+        inputs = harness.padded([row[0] for row in rows], left=layout == "left")
     return harness.Case(f"{family}: {name}", model, inputs)
 
 

@@ -213,25 +213,6 @@ def media(samples):
     return given
 
 
-def packed(rows):
-    def stack(pick):
-        return torch.tensor([[v for s in row for v in pick(s)] for row in rows])
-    return dict(input_ids=stack(lambda s: s.ids), labels=stack(lambda s: s.labels),
-                position_ids=stack(lambda s: range(len(s.ids))),
-                **media(list(itertools.chain(*rows))))
-
-
-def padded(samples, left):
-    longest = max(len(s.ids) for s in samples)
-
-    def stack(pick, fill):
-        pads = [[fill] * (longest - len(s.ids)) for s in samples]
-        return torch.tensor([p + pick(s) if left else pick(s) + p for s, p in zip(samples, pads)])
-
-    return dict(input_ids=stack(lambda s: s.ids, 0), labels=stack(lambda s: s.labels, -100),
-                attention_mask=stack(lambda s: [1] * len(s.ids), 0), **media(samples))
-
-
 def fixed_cases():
     """Yields (name, sizes, layout, lists of parts); each meets one edge."""
     yield "InternViT-300M, tiles, GQA 4/2", Sizes(), "packed", [[5, [3], 9, [1], 12], [4, [7], 6]]
@@ -311,7 +292,7 @@ def make_case(name, sizes, layout, samples):
     draw = random.Random(name)
     model = make_model(sizes, seed=len(name), lively=name.startswith("random"))
     made = [Sample(draw, parts, sizes, model.config) for parts in samples]
-    inputs = packed([made]) if layout == "packed" else padded(made, left=layout == "left")
+    inputs = harness.text_of(made, layout) | media(made)
     case = harness.Case(f"{sizes.family}: {name}", model, inputs, flat_config=False,
                         published=published_name,
                         edit_config=release_rope if sizes.rope == "released" else None)

@@ -2,7 +2,6 @@
 trips."""
 
 import dataclasses
-import itertools
 import random
 
 import harness
@@ -149,38 +148,16 @@ def positions_alone(model, sample):
     return torch.cat([count[None], three[:, 0]])
 
 
-def packed(model, rows):
-    """One batch row for each list of samples, all rows equally long."""
-    samples = list(itertools.chain(*rows))
-    found = media(samples)
+def make_inputs(model, samples, layout):
+    """Positions of rows that are filled are left to both sides to derive."""
+    inputs = harness.text_of(samples, layout) | media(samples)
     if model.config.model_type != "qwen2_5_vl":
-        found["second_per_grid_ts"] = None
-
-    def stack(name):
-        return torch.tensor([[v for s in row for v in getattr(s, name)] for row in rows])
-
-    positions = [torch.cat([positions_alone(model, s) for s in row], 1) for row in rows]
-    return dict(input_ids=stack("ids"), labels=stack("labels"),
-                position_ids=torch.stack(positions, 1), **found)
-
-
-def padded(model, samples, left):
-    """One batch row for each sample, padded; positions are left to both sides to derive."""
-    longest = max(len(s.ids) for s in samples)
-    found = media(samples)
-    if model.config.model_type != "qwen2_5_vl":
-        found["second_per_grid_ts"] = None
-
-    def stack(name, fill):
-        pads = [[fill] * (longest - len(s.ids)) for s in samples]
-        return torch.tensor([p + getattr(s, name) if left else getattr(s, name) + p
-                             for s, p in zip(samples, pads)])
-
-    for sample in samples:
-        sample.mask = [1] * len(sample.ids)
-    return dict(input_ids=stack("ids", 0), labels=stack("labels", -100),
-                attention_mask=stack("mask", 0), mm_token_type_ids=stack("types", 0),
-                **found)
+        inputs["second_per_grid_ts"] = None
+    if layout == "packed":
+        inputs["position_ids"] = torch.cat([positions_alone(model, s) for s in samples], 1)[:, None]
+    elif any(s.images or s.videos for s in samples):
+        inputs["mm_token_type_ids"] = harness.fill_rows([s.types for s in samples], 0, layout == "left")
+    return inputs
 
 
 def fixed_cases():
@@ -236,13 +213,7 @@ def make_case(family, name, sizes, layout, samples):
     draw = random.Random(name)
     model = make_model(sizes, seed=len(name), lively=name.startswith("random"))
     made = [Sample(draw, parts, sizes) for parts in samples]
-    if layout == "packed":
-        inputs = packed(model, [made])
-    else:
-        inputs = padded(model, made, left=layout == "left")
-        if inputs["pixel_values"] is None and inputs["pixel_values_videos"] is None:
-            inputs["mm_token_type_ids"] = None
-    case = harness.Case(f"{family}: {name}", model, inputs)
+    case = harness.Case(f"{family}: {name}", model, make_inputs(model, made, layout))
     if family == "qwen3_vl":  # released as transformers writes it
         case = dataclasses.replace(case, flat_config=False, published=harness.same_name)
     return case
