@@ -12,12 +12,12 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parents[1] / "train"))
+import run_case  # noqa: E402
 import tiny_run  # noqa: E402
 from find_browser import find_browser, open_in_browser  # noqa: E402
 
@@ -30,31 +30,28 @@ STEPS, ROUNDS = 4, 2
 LATE = 900  # s, on a busy machine
 
 
-class CompareRun(unittest.TestCase):
+class CompareRun(run_case.Workplace):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.root = pathlib.Path(folder.name)
-        tiny_run.make_workplace(cls.root)
-        cls.config = tiny_run.write_config(cls.root / "run.yaml", cls.root, data={"max_tokens": 150})
+        super().setUpClass()
+        cls.config = tiny_run.write_config(cls.shared / "run.yaml", cls.shared, data={"max_tokens": 150})
         cls.study = cls.write_study("study")
-        cls.page = cls.root / "compare.html"
-        cls.done = cls.compare(cls.study, "--run", "--rounds", ROUNDS, "--work", cls.root / "work", "--json",
+        cls.page = cls.shared / "compare.html"
+        cls.done = cls.compare(cls.study, "--run", "--rounds", ROUNDS, "--work", cls.shared / "work", "--json",
                                "-o", cls.page)
         assert cls.done.returncode == 0, cls.done.stderr
         cls.found = json.loads(cls.done.stdout)
-        cls.profile = cls.root / "work/setting-1/profile.json"
+        cls.profile = cls.shared / "work/setting-1/profile.json"
 
     @classmethod
     def write_study(cls, name, methods=METHODS, cluster=None, **changes):
         """Writes a study of two settings, of which one runs; `changes` are keys of that one."""
         run = {"config": str(cls.config), "steps": STEPS, "warm_up_steps": 1, "values": ["run.threads=1"]}
         runs = {"name": "here", "model": "tiny", "devices": 2, "global_samples": 8, "run": run, **changes}
-        path = cls.root / f"{name}.yaml"
+        path = cls.shared / f"{name}.yaml"
         path.write_text(json.dumps({
             "format": "tributary.study/1", "name": "tiny methods", "against": "megatron_uniform", "methods": methods,
-            "models": {"tiny": str(cls.root / "model"), "demo": str(ROOT / "configs/demo_model")},
+            "models": {"tiny": str(cls.shared / "model"), "demo": str(ROOT / "configs/demo_model")},
             "defaults": {"cluster": str(ROOT / "configs/clusters/cpu_2.yaml")},
             "settings": [{"name": "elsewhere", "model": "demo", "devices": 4, "global_samples": 16},
                          {key: value for key, value in runs.items() if value is not None}],
@@ -99,7 +96,7 @@ class CompareRun(unittest.TestCase):
             self.assertEqual(len(run["rounds_s"]), ROUNDS)
             self.assertGreater(method["step_s"], 0)
             for round_, step in enumerate(run["rounds_s"], 1):
-                lines = tiny_run.read_lines(self.root / f"work/setting-1/{name}-{round_}/metrics.jsonl")
+                lines = tiny_run.read_lines(self.shared / f"work/setting-1/{name}-{round_}/metrics.jsonl")
                 self.assertEqual(len(lines), STEPS)
                 self.assertAlmostEqual(step, statistics.median(sum(line["seconds"].values()) for line in lines[1:]))
             self.assertAlmostEqual(run["median_s"], statistics.median(run["rounds_s"]))
@@ -109,13 +106,13 @@ class CompareRun(unittest.TestCase):
     def test_the_simulator_had_the_samples_of_the_run(self):
         """The batches that plans were simulated on are those that the run had."""
         (setting,) = self.found["settings"]
-        lines = tiny_run.read_lines(self.root / "work/setting-1/megatron_uniform-1/metrics.jsonl")
+        lines = tiny_run.read_lines(self.shared / "work/setting-1/megatron_uniform-1/metrics.jsonl")
         tokens = sum(line["tokens"] for line in lines)
         self.assertAlmostEqual(setting["tokens_per_sample"], tokens / (8 * STEPS))
 
     def test_a_run_records_the_pictures_that_encoders_of_their_own_get(self):
         """`simulate --run` deals them as the trainer did; inline encoders need no such record."""
-        folder = self.root / "work/setting-1"
+        folder = self.shared / "work/setting-1"
         self.assertNotIn("media", tiny_run.read_lines(folder / "megatron_uniform-1/shapes.jsonl")[0])
         for name in ("dflop", "loongforge_3"):
             for line in tiny_run.read_lines(folder / f"{name}-1/shapes.jsonl"):
@@ -172,11 +169,11 @@ class CompareRun(unittest.TestCase):
                             f"--screenshot={folder}/compare-run.png")
 
     def test_a_run_that_fails_is_recorded_and_the_others_go_on(self):
-        work = self.root / "failing"
+        work = self.shared / "failing"
         (work / "setting-1").mkdir(parents=True)
         (work / "setting-1/dflop-1").write_text("a file where the run's directory would be")
         study = self.write_study("failing", methods=["megatron_uniform", "dflop", "search"])
-        page = self.root / "failing.html"
+        page = self.shared / "failing.html"
         done = self.compare(study, "--run", "--rounds", "2", "--profile", self.profile, "--work", work, "-o", page)
         self.assertIn(done.returncode, (2, 5), done.stderr)
         self.assertIn("compare: dflop failed in round 1: rank ", done.stderr)
@@ -194,9 +191,9 @@ class CompareRun(unittest.TestCase):
         study = self.write_study("endless", methods=["megatron_uniform", "dflop"],
                                  run={"config": str(self.config), "steps": 300, "values": ["run.threads=1"]})
         process = subprocess.Popen(
-            [TRIBUTARY, "compare", study, "--run", "--profile", self.profile, "--work", self.root / "endless"],
+            [TRIBUTARY, "compare", study, "--run", "--profile", self.profile, "--work", self.shared / "endless"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=tiny_run.environment())
-        metrics = self.root / "endless/setting-1/megatron_uniform-1/metrics.jsonl"
+        metrics = self.shared / "endless/setting-1/megatron_uniform-1/metrics.jsonl"
         end = time.monotonic() + LATE
         while not (metrics.exists() and metrics.read_text().count("\n") > 2):
             self.assertLess(time.monotonic(), end)
@@ -213,7 +210,7 @@ class CompareRun(unittest.TestCase):
 
     def test_bad_input_is_refused_before_anything_starts(self):
         here = self.write_study
-        used = ("--run", "--profile", self.profile, "--work", self.root / "refused")
+        used = ("--run", "--profile", self.profile, "--work", self.shared / "refused")
         cases = [
             ((ROOT / "configs/studies/flowtrain_scale.yaml", *used), ["study does not run on this machine",
                                                                       "no setting with `run`", "leave out --run"]),
@@ -227,9 +224,9 @@ class CompareRun(unittest.TestCase):
             ((self.study, *used, "--rounds", "0"), ["--rounds; found: 0"]),
             ((self.study, *used, "--quick"), ["--quick", "--run"]),
             ((self.study, "--rounds", "2"), ["--rounds", "--run"]),
-            ((self.study, "--run", "--profile", self.root / "none.json", "--work", self.root / "refused"),
+            ((self.study, "--run", "--profile", self.shared / "none.json", "--work", self.shared / "refused"),
              ["none.json"]),
-            ((self.study, *used, "-o", self.root / "no/page.html"), ["file cannot be written"]),
+            ((self.study, *used, "-o", self.shared / "no/page.html"), ["file cannot be written"]),
             ((self.study, "--run", "--work", self.config / "work"), ["run directory cannot be made"]),
         ]
         for words, expected in cases:

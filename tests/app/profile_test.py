@@ -11,32 +11,26 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
+import run_case  # noqa: E402
 import tiny_run  # noqa: E402
 
 TRIBUTARY = sys.argv.pop(1)
 CLUSTER = pathlib.Path(__file__).resolve().parents[2] / "configs/clusters/cpu_2.yaml"
 
 
-class Profile(unittest.TestCase):
+class Profile(run_case.Workplace):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.root = pathlib.Path(cls.folder.name)
-        tiny_run.make_workplace(cls.root)
-        cls.config = tiny_run.write_config(cls.root / "run.yaml", cls.root)
-        cls.whole = cls.root / "whole.json"
-        cls.whole.symlink_to(cls.root / "linked.json")
+        super().setUpClass()
+        cls.config = tiny_run.write_config(cls.shared / "run.yaml", cls.shared)
+        cls.whole = cls.shared / "whole.json"
+        cls.whole.symlink_to(cls.shared / "linked.json")
         done = cls.run_verb("profile", cls.config, "-o", cls.whole, "--ranks", "2")
         assert done.returncode == 0, done.stderr
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     @staticmethod
     def run_verb(*words):
@@ -56,7 +50,7 @@ class Profile(unittest.TestCase):
 
     def test_a_link_to_a_profile_stays_a_link(self):
         self.assertTrue(self.whole.is_symlink())
-        self.assertTrue((self.root / "linked.json").is_file())
+        self.assertTrue((self.shared / "linked.json").is_file())
 
     def test_every_kind_of_layer_has_times_and_bytes(self):
         profile = self.read(self.whole)
@@ -87,7 +81,7 @@ class Profile(unittest.TestCase):
     def test_attention_is_apart_and_grows_with_the_length_at_equal_tokens(self):
         for (module, layer, tp), table in self.tables(self.read(self.whole)).items():
             self.assertEqual("attention" in table, layer in ("block", "window_block"), (module, layer, tp))
-        long = self.root / "long.json"
+        long = self.shared / "long.json"
         done = self.run_verb("profile", self.config, "batch.capacity_tokens=2048", "batch.global_samples=64",
                              "-o", long, "--ranks", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -103,7 +97,7 @@ class Profile(unittest.TestCase):
             table.pop("attention", None)
         for each in profile["passes"]:
             each["forward_ns"] = 1
-        old = self.root / "old.json"
+        old = self.shared / "old.json"
         old.write_text(json.dumps(profile))
         done = self.run_verb("profile", self.config, "-o", old, "--ranks", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -115,10 +109,10 @@ class Profile(unittest.TestCase):
         self.assertEqual(again["collectives"], profile["collectives"])
 
     def test_every_tp_that_divides_processes_and_heads_is_measured(self):
-        root = self.root / "four"
+        root = self.shared / "four"
         (root / "data").parent.mkdir()
-        shutil.copytree(self.root / "data", root / "data")
-        shutil.copytree(self.root / "model", root / "model")
+        shutil.copytree(self.shared / "data", root / "data")
+        shutil.copytree(self.shared / "model", root / "model")
         model = json.loads((root / "model/config.json").read_text())
         model.update(num_attention_heads=4, num_key_value_heads=2)
         model["rope_scaling"]["mrope_section"] = [2, 1, 1]
@@ -182,7 +176,7 @@ class Profile(unittest.TestCase):
 
     def test_only_what_is_missing_is_measured(self):
         profile = self.read(self.whole)
-        part = self.root / "part.json"
+        part = self.shared / "part.json"
         gone = profile["passes"].pop(0)
         for table in profile["collectives"]:
             if table["op"] == "send":
@@ -205,7 +199,7 @@ class Profile(unittest.TestCase):
         for key, value in (("model", "other 0"), ("device", "another"), ("libraries", "torch 0")):
             profile = self.read(self.whole)
             profile[key] = value
-            other = self.root / "other.json"
+            other = self.shared / "other.json"
             other.write_text(json.dumps(profile))
             before = other.read_bytes()
             done = self.run_verb("profile", self.config, "-o", other, "--ranks", "1")
@@ -214,7 +208,7 @@ class Profile(unittest.TestCase):
             self.assertEqual(other.read_bytes(), before)
 
     def test_ctrl_c_keeps_what_was_measured(self):
-        part = self.root / "stopped.json"
+        part = self.shared / "stopped.json"
         process = subprocess.Popen([TRIBUTARY, "profile", str(self.config), "-o", str(part), "--ranks", "1"],
                                    env=tiny_run.environment(), text=True, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE)
@@ -236,7 +230,7 @@ class Profile(unittest.TestCase):
         self.assertEqual(self.read(part)["steps"], kept["steps"])
 
     def test_ranks_that_share_a_core_are_measured_by_the_time_they_have_it(self):
-        shared = self.root / "shared.json"
+        shared = self.shared / "shared.json"
         core = str(min(os.sched_getaffinity(0)))
         done = subprocess.run(["taskset", "-c", core, TRIBUTARY, "profile", str(self.config), "run.threads=1", "-o",
                                str(shared), "--ranks", "2"], env=tiny_run.environment(), text=True,
@@ -255,7 +249,7 @@ class Profile(unittest.TestCase):
         self.assertLess(min(ratios), 1.6, ratios)
 
     def test_a_run_is_simulated_from_its_own_profile(self):
-        run = self.root / "trained"
+        run = self.shared / "trained"
         shutil.rmtree(run, ignore_errors=True)
         done = self.run_verb("launch", "-n", "2", "--", "train", self.config, f"run.dir={run}", "run.steps=6")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -272,12 +266,12 @@ class Profile(unittest.TestCase):
 
     def test_a_measured_step_is_drawn_over_its_prediction(self):
         for name, key in (("stages", "parallel.pp=2"), ("replicas", "parallel.dp_shard=2")):
-            run = self.root / name
+            run = self.shared / name
             shutil.rmtree(run, ignore_errors=True)
             done = self.run_verb("launch", "-n", "2", "--", "train", self.config, f"run.dir={run}", "run.steps=4",
                                  "schedule.warmup_steps=0", key)
             self.assertEqual(done.returncode, 0, done.stderr)
-            trace = self.root / f"{name}.json"
+            trace = self.shared / f"{name}.json"
             done = self.run_verb("simulate", run / "plan.json", "--profile", self.whole, "--run", run, "-o", trace)
             self.assertEqual(done.returncode, 0, done.stderr)
             measured, predicted = self.read(run / "trace.json"), self.read(trace)
@@ -303,7 +297,7 @@ class Profile(unittest.TestCase):
                 self.assertAlmostEqual(spent, uses["compute"] + uses.get("collective", 0), delta=20 * len(passes))
                 self.assertEqual(sum(uses.values()), lane["busy_ns"] + lane["communication_ns"] + lane["idle_ns"])
                 self.assertEqual(sum(uses.values()), measured["summary"]["step_ns"])
-            page = self.root / f"{name}.html"
+            page = self.shared / f"{name}.html"
             done = self.run_verb("report", run, "--predicted", trace, "-o", page)
             self.assertEqual(done.returncode, 0, done.stderr)
             text = page.read_text()
@@ -315,21 +309,21 @@ class Profile(unittest.TestCase):
         return json.loads(path.read_text().splitlines()[-1])
 
     def test_a_plan_from_the_profile_is_trained(self):
-        sizes = self.root / "sizes.csv"
-        run = self.root / "single"
+        sizes = self.shared / "sizes.csv"
+        run = self.shared / "single"
         shutil.rmtree(run, ignore_errors=True)
         done = self.run_verb("train", self.config, f"run.dir={run}", "run.steps=6", "batch.packing=none")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = (run / "shapes.jsonl").read_text().splitlines()
         samples = [each for line in lines for each in json.loads(line)["microbatches"]]
         sizes.write_text("".join(f"{each[0]},{each[3]},{each[5]}\n" for each in samples))
-        plan = self.root / "plan.json"
+        plan = self.shared / "plan.json"
         done = self.run_verb("plan", self.config, "--profile", self.whole, "--devices", "2", "--lengths", sizes,
                              "--runnable", "--json", "-o", plan)
         self.assertEqual(done.returncode, 0, done.stderr)
         answer = json.loads(done.stdout)
         self.assertLessEqual(answer["lower_bound"], answer["value"])
-        planned = self.root / "planned"
+        planned = self.shared / "planned"
         shutil.rmtree(planned, ignore_errors=True)
         done = self.run_verb("launch", "-n", "2", "--", "train", self.config, "--plan", plan, f"run.dir={planned}",
                              "run.steps=3")
@@ -340,7 +334,7 @@ class Profile(unittest.TestCase):
 
     def balance_by(self, name, *keys):
         """Mean imbalance of two replicas, by dimension."""
-        run = self.root / name
+        run = self.shared / name
         shutil.rmtree(run, ignore_errors=True)
         done = self.run_verb("launch", "-n", "2", "--", "train", self.config, f"run.dir={run}", "run.steps=8",
                              "parallel.dp_replicate=2", "parallel.dp_shard=1", "batch.balance=lpt",
@@ -359,7 +353,7 @@ class Profile(unittest.TestCase):
                 for point in table["points"] + table.get("attention", []):
                     for key in point:
                         point[key] *= 10000 if key.endswith("_ns") else 1
-            costs = self.root / f"{heavy}.json"
+            costs = self.shared / f"{heavy}.json"
             costs.write_text(json.dumps(profile))
             found[heavy] = self.balance_by(f"heavy_{heavy}", f"batch.costs={costs}")
         self.assertLess(found["backbone"]["tokens"], found["vision"]["tokens"])
@@ -369,9 +363,9 @@ class Profile(unittest.TestCase):
 
     def test_costs_that_the_run_cannot_take_times_from_are_refused(self):
         def refusal(profile, *words):
-            costs = self.root / "costs.json"
+            costs = self.shared / "costs.json"
             costs.write_text(json.dumps(profile))
-            done = self.run_verb("train", self.config, f"run.dir={self.root / 'refused'}", f"batch.costs={costs}",
+            done = self.run_verb("train", self.config, f"run.dir={self.shared / 'refused'}", f"batch.costs={costs}",
                                  "run.steps=1")
             self.assertEqual(done.returncode, 2, done.stderr)
             for word in words:
@@ -386,13 +380,13 @@ class Profile(unittest.TestCase):
         self.assertIn("batch.costs = none.json", done.stderr)
 
     def test_a_degree_that_was_not_measured_is_no_candidate(self):
-        run = self.root / "one"
+        run = self.shared / "one"
         shutil.rmtree(run, ignore_errors=True)
         done = self.run_verb("train", self.config, f"run.dir={run}", "run.steps=4", "schedule.warmup_steps=0")
         self.assertEqual(done.returncode, 0, done.stderr)
         profile = self.read(self.whole)
         profile["layers"] = [each for each in profile["layers"] if each["layer"] != "head"]
-        part = self.root / "headless.json"
+        part = self.shared / "headless.json"
         part.write_text(json.dumps(profile))
         done = self.run_verb("simulate", run / "plan.json", "--profile", part, "--run", run)
         self.assertEqual(done.returncode, 2)

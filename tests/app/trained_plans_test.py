@@ -10,11 +10,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
 import families  # noqa: E402
+import run_case  # noqa: E402
 import tiny_run  # noqa: E402
 
 TRIBUTARY = os.path.abspath(sys.argv.pop(1))
@@ -42,21 +42,18 @@ def lanes_of(trace):
     return [lane["name"] for lane in json.loads(trace.read_text())["summary"]["lanes"]]
 
 
-class TrainedPlans(unittest.TestCase):
+class TrainedPlans(run_case.Workplace):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.root = pathlib.Path(folder.name)
-        tiny_run.make_workplace(cls.root)
+        super().setUpClass()
         cls.config = tiny_run.write_config(
-            cls.root / "run.yaml", cls.root, run={"steps": 3}, checkpoint={"every": 0},
+            cls.shared / "run.yaml", cls.shared, run={"steps": 3}, checkpoint={"every": 0},
             schedule={"warmup_steps": 1}, batch={"global_samples": 8}, data={"max_tokens": 150})
-        cls.shapes = cls.root / "shapes.json"
+        cls.shapes = cls.shared / "shapes.json"
         cls.done("data", "inspect", cls.config, "--histogram", cls.shapes)
         cls.alone = {}
         for freeze in ("", "vision"):
-            run = cls.root / f"alone-{freeze}"
+            run = cls.shared / f"alone-{freeze}"
             cls.done("train", cls.config, f"run.dir={run}", f"model.freeze=[{freeze}]")
             cls.alone[freeze] = cls.losses(run)
 
@@ -76,7 +73,7 @@ class TrainedPlans(unittest.TestCase):
         return [line["loss"] for line in tiny_run.read_lines(run / "metrics.jsonl")]
 
     def plan(self, name, *words):
-        path = self.root / f"{name}.json"
+        path = self.shared / f"{name}.json"
         answer = self.done("plan", self.config, "--cluster", CLUSTER, "--lengths", self.shapes,
                            "--batches", "2", *words, "-o", path)
         self.assertNotIn("for simulation", answer)
@@ -105,7 +102,7 @@ class TrainedPlans(unittest.TestCase):
                 found = json.loads(plan.read_text())["modules"]["vision"]["placement"]
                 placements.add(found)
                 self.assertIn(found, {placement or found})
-                run = self.root / f"run-{name}"
+                run = self.shared / f"run-{name}"
                 encoders = self.encoders_of(plan)
                 trained = self.launch(plan, self.ranks_of(plan) - encoders, run, encoders)
                 self.assertEqual(trained.returncode, 0, trained.stderr)
@@ -120,36 +117,36 @@ class TrainedPlans(unittest.TestCase):
     def expect_lanes_of_the_simulation(self, plan, run):
         """A measured step and a simulated one name the same lanes; the report draws both."""
         for name, words in (("plan", (plan, "--lengths", self.shapes)), ("ran", (run / "plan.json", "--run", run))):
-            trace = self.root / f"{name}.trace.json"
-            self.done("simulate", *words, "--cluster", CLUSTER, "--model", self.root / "model", "-o", trace)
+            trace = self.shared / f"{name}.trace.json"
+            self.done("simulate", *words, "--cluster", CLUSTER, "--model", self.shared / "model", "-o", trace)
             self.assertEqual(lanes_of(run / "trace.json"), lanes_of(trace))
             self.done("report", run, "--predicted", trace)
 
     def test_each_of_two_towers_trains_where_the_plan_says(self):
         """The search gives each tower of Qwen2.5-Omni a rank of its own here; both may also be beside
         the backbone."""
-        model = self.root / "omni"
-        shutil.copytree(self.root / "model", model)
+        model = self.shared / "omni"
+        shutil.copytree(self.shared / "model", model)
         families.write_family(model, "qwen2_5_omni_thinker")
-        families.write_sounds(self.root / "data")
-        sources = [{"name": name, "path": str(self.root / f"data/{name}.train.jsonl"),
-                    "held_out": str(self.root / f"data/{name}.held_out.jsonl")}
+        families.write_sounds(self.shared / "data")
+        sources = [{"name": name, "path": str(self.shared / f"data/{name}.train.jsonl"),
+                    "held_out": str(self.shared / f"data/{name}.held_out.jsonl")}
                    for name in ("colours", "sounds")]
         config = tiny_run.write_config(
-            self.root / "omni.yaml", self.root, run={"steps": 3}, model={"path": str(model)},
+            self.shared / "omni.yaml", self.shared, run={"steps": 3}, model={"path": str(model)},
             checkpoint={"every": 0}, data={"sources": sources}, batch={"global_samples": 8})
-        plan = self.root / "omni.json"
+        plan = self.shared / "omni.json"
         gpus = CLUSTER.with_name("a100_8.yaml")
         self.done("plan", config, "--cluster", gpus, "--devices", RANKS, "--batches", "2", "-o", plan)
         modules = json.loads(plan.read_text())["modules"]
         self.assertEqual([modules[name]["placement"] for name in ("vision", "audio")],
                          ["separate", "separate"])
-        alone = self.root / "omni-alone"
+        alone = self.shared / "omni-alone"
         self.done("train", config, f"run.dir={alone}")
         beside = ("parallel.pp=2", "parallel.vision.placement=colocated", "parallel.vision.tp=2",
                   "parallel.audio.placement=colocated", "parallel.audio.passes=2")
         for name, ranks, words in (("apart", RANKS, ("--plan", plan)), ("beside", 2, beside)):
-            run = self.root / f"omni-{name}"
+            run = self.shared / f"omni-{name}"
             self.done("launch", "-n", ranks, "--", "train", config, *words, f"run.dir={run}")
             for ours, theirs in zip(self.losses(run), self.losses(alone), strict=True):
                 self.assertAlmostEqual(ours, theirs, delta=1e-5 * theirs)
@@ -163,7 +160,7 @@ class TrainedPlans(unittest.TestCase):
         config = ("parallel.ulysses=2", "parallel.vision.placement=separate", "parallel.vision.dp_shard=2",
                   "parallel.step_deadline_seconds=60", "model.freeze=[projector]", "batch.balance=lpt",
                   "batch.packing=level", "batch.microbatches=6")
-        runs = self.root / "idle-alone", self.root / "idle"
+        runs = self.shared / "idle-alone", self.shared / "idle"
         self.done("train", self.config, f"run.dir={runs[0]}", *config[-4:])
         self.done("launch", "-n", "4", "--", "train", self.config, f"run.dir={runs[1]}", *config)
         for ours, theirs in zip(self.losses(runs[1]), self.losses(runs[0]), strict=True):
@@ -174,7 +171,7 @@ class TrainedPlans(unittest.TestCase):
             plan = self.plan(f"refused-{name}", "--method", name)
             self.assertEqual(self.ranks_of(plan), RANKS)
             for started in (1, 3):
-                refused = self.launch(plan, started, self.root / "refused")
+                refused = self.launch(plan, started, self.shared / "refused")
                 self.assertEqual(refused.returncode, 2, refused.stderr)
                 self.assertIn(f"plan is for {RANKS} ranks, {started} were started", refused.stderr)
 

@@ -7,12 +7,11 @@ import fcntl
 import json
 import math
 import os
-import pathlib
 import shutil
 import sys
-import tempfile
 import unittest
 
+import run_case
 import safetensors.numpy
 import tiny_run
 
@@ -25,12 +24,10 @@ def files_of(run):
             for path in run.rglob("*") if path.is_file() and path.name != "LOCK"}
 
 
-class ResumeRules(unittest.TestCase):
+class ResumeRules(run_case.Workplace):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.shared = pathlib.Path(cls.folder.name)
-        tiny_run.make_workplace(cls.shared)
+        super().setUpClass()
         words = cls.shared / "data/words.train.jsonl"
         lines = words.read_text().splitlines()
         words.write_text("\n".join(["{broken", "{also broken", *lines[2:]]) + "\n")
@@ -39,10 +36,6 @@ class ResumeRules(unittest.TestCase):
             cls.shared / "straight.yaml", cls.shared, run={"dir": str(cls.straight), "steps": 24},
             validation={"every": 10}, checkpoint={"every": 4}))
         assert result.returncode == 0, result.stderr
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
 
     def copy_of_straight(self, name, last_step=24, **values):
         """The finished run under another name, as if later checkpoints had never been committed."""

@@ -9,20 +9,21 @@ import unittest
 import tiny_run
 
 
-class RunCase(unittest.TestCase):
-    """A folder with a model and data, for runs that its tests configure."""
-
-    program = None
+class Workplace(unittest.TestCase):
+    """A folder `shared` with a model and data."""
 
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.shared = pathlib.Path(cls.folder.name)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.shared = pathlib.Path(folder.name)
         tiny_run.make_workplace(cls.shared)
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
+
+class RunCase(Workplace):
+    """A workplace for runs that its tests configure."""
+
+    program = None
 
     @classmethod
     def config(cls, name, **values):

@@ -7,16 +7,15 @@ rows of docs/results/faults.md
 
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import bad_cable
 import rank_job
+import run_case
 import tiny_run
 import two_nodes
 from fault_table import print_row, seconds_of
@@ -88,13 +87,10 @@ FAULTS = {"`kill -9`": (kill, 300, True),
           f"one bit flipped, {STRIKES} times": (flip_bits, 300, None)}
 
 
-class FarEncoder(unittest.TestCase):
+class FarEncoder(run_case.Workplace):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.shared = pathlib.Path(folder.name)
-        tiny_run.make_workplace(cls.shared)
+        super().setUpClass()
         cls.alone = {}
 
     def config(self, name, steps, **pool):

@@ -4,15 +4,14 @@ for as long as it goes on, and no longer.
 usage: slow_disk.py TRIBUTARY SLOW_DISK_LIBRARY [unittest arguments]
 """
 
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import rank_job
+import run_case
 import tiny_run
 
 PROGRAM = None
@@ -20,14 +19,7 @@ LIBRARY = None
 DEADLINE = 2.0  # s, parallel.checkpoint_deadline_seconds
 
 
-class SlowDisk(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        place = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(place.cleanup)
-        cls.shared = pathlib.Path(place.name)
-        tiny_run.make_workplace(cls.shared)
-
+class SlowDisk(run_case.Workplace):
     def commands(self, name, is_async):
         config = tiny_run.write_config(
             self.shared / f"{name}.yaml", self.shared,
