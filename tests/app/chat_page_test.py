@@ -10,7 +10,8 @@ import unittest
 from browser_page import BrowserPage
 from find_browser import find_browser
 from served_model import ServedModel
-from tiny_model import TinyModelCase, grey_png
+from png_file import png
+from tiny_model import TinyModelCase
 
 BROWSER = find_browser()
 IDLE = "document.getElementById('send').textContent === 'Send'"
@@ -45,7 +46,7 @@ class ChatPage(TinyModelCase):
     def test_a_chat_with_pictures(self):
         self.make_vision_model()
         _, page = self.open()
-        picture = grey_png(56, lambda x, y: 250 * (x > 20 and y < 30))
+        picture = png(56, 56, lambda x, y: 250 * (x > 20 and y < 30))
         path = self.write_bytes("spot.png", picture)
         page.run(f"""(async () => {{
           const bytes = Uint8Array.from(atob('{base64.b64encode(picture).decode()}'), (c) => c.charCodeAt(0));

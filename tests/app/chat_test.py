@@ -7,7 +7,8 @@ import os
 import subprocess
 import unittest
 
-from tiny_model import TRIBUTARY, TinyModelCase, grey_png
+from png_file import png
+from tiny_model import TRIBUTARY, TinyModelCase
 
 DECODING = ["--max-new-tokens", "8", "--temperature", "1"]  # greedy answers are all the same
 
@@ -52,7 +53,7 @@ class Chat(TinyModelCase):
 
     def test_chat_sees_pictures(self):
         self.make_vision_model()
-        spot = self.write_bytes("spot.png", grey_png(56, lambda x, y: 250 * (x > 20 and y < 30)))
+        spot = self.write_bytes("spot.png", png(56, 56, lambda x, y: 250 * (x > 20 and y < 30)))
         out, _ = self.talk(f"/image {spot}", "what?")
         self.assertEqual(out, f"picture added: {spot}\n" + self.answer("what?", "--image", spot))
         self.assertNotEqual(out, f"picture added: {spot}\n" + self.answer("what?"))

@@ -5,24 +5,12 @@ Usage: data_inspect_test.py TRIBUTARY
 
 import json
 import os
-import struct
 import subprocess
-import sys
 import tempfile
 import unittest
-import zlib
 
-TRIBUTARY = sys.argv.pop(1)
-
-
-def chunk(kind, body):
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-
-def grey_png(width, height):
-    rows = (b"\0" + bytes(width)) * height
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
-            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+from png_file import png
+from tiny_model import CONFIG, TOKENIZER, TRIBUTARY
 
 
 def question(image=None, text="what?"):
@@ -31,16 +19,6 @@ def question(image=None, text="what?"):
         content.insert(0, {"type": "image_url", "image_url": {"url": image}})
     return {"messages": [{"role": "user", "content": content},
                          {"role": "assistant", "content": "a cat"}]}
-
-
-def byte_letters():
-    """Returns the GPT-2 alphabet, byte 0 first."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    letters, shift = [], 0
-    for byte in range(256):
-        letters.append(chr(byte) if byte in printable else chr(256 + shift))
-        shift += byte not in printable
-    return letters
 
 
 class DataInspect(unittest.TestCase):
@@ -65,7 +43,7 @@ class DataInspect(unittest.TestCase):
         return done.returncode, done.stdout, done.stderr
 
     def test_counts_a_good_data_set(self):
-        self.write("pics/a.png", grey_png(100, 40))
+        self.write("pics/a.png", png(100, 40))
         path = self.write_lines("train.jsonl", [question("a.png"), question("a.png"), question()])
         code, out, err = self.run_verb(path, "--images", os.path.join(self.folder, "pics"))
         self.assertEqual((code, err), (0, ""))
@@ -94,7 +72,7 @@ class DataInspect(unittest.TestCase):
         self.assertEqual(survey["unread_keys"], {"id": 3})
 
     def test_names_every_bad_record(self):
-        self.write("broken.png", grey_png(9, 9)[:-20])
+        self.write("broken.png", png(9, 9)[:-20])
         self.write("note.txt", "hello")
         bad = [question("none.png"), question("broken.png"), question("note.txt"),
                question("/etc/passwd"), question("http://host/a.png"), "{broken",
@@ -149,19 +127,9 @@ class DataInspect(unittest.TestCase):
                 self.assertEqual(err.count("\n"), 1)
 
     def test_a_run_is_inspected_with_its_own_tokenizer(self):
-        letters = byte_letters()
-        names = ["<|im_start|>", "<|im_end|>"]
-        self.write("model/tokenizer.json", json.dumps({
-            "model": {"type": "BPE", "vocab": {letter: i for i, letter in enumerate(letters)},
-                      "merges": []},
-            "added_tokens": [{"id": 256 + i, "content": name, "special": True, "normalized": False}
-                             for i, name in enumerate(names)],
-            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}}))
-        self.write("model/config.json", json.dumps({
-            "model_type": "qwen2", "hidden_size": 16, "num_hidden_layers": 1,
-            "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32,
-            "vocab_size": 258, "max_position_embeddings": 512}))
-        self.write("a.png", grey_png(9, 9))
+        self.write("model/tokenizer.json", json.dumps(TOKENIZER))
+        self.write("model/config.json", json.dumps(CONFIG))
+        self.write("a.png", png(9, 9))
         train = self.write_lines("train.jsonl", [question()] * 2 + [question("a.png"),
                                                                     question(text="w" * 300)])
         held_out = self.write_lines("test.jsonl", [question(text="why?")])

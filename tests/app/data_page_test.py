@@ -10,26 +10,17 @@ import json
 import pathlib
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
-import zlib
 
 import soundfile
+from png_file import png
 
 ROOT = pathlib.Path(sys.argv.pop(2))
 TRIBUTARY = sys.argv.pop(1)
 PAGE = ROOT / "docs/formats/data.md"
-
-
-def chunk(kind, body):
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-
-GREY = (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 40, 30, 8, 0, 0, 0, 0))
-        + chunk(b"IDAT", zlib.compress((b"\0" + bytes(40)) * 30)) + chunk(b"IEND", b""))
 
 
 def blocks():
@@ -43,7 +34,7 @@ class DataPage(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         for name in re.findall(r'"([a-z0-9]+\.png)"', PAGE.read_text()):
-            (self.folder / name).write_bytes(GREY)
+            (self.folder / name).write_bytes(png(40, 30))
         for name in re.findall(r'"([a-z0-9]+\.(?:wav|flac|mp3))"', PAGE.read_text()):
             soundfile.write(self.folder / name, [0.0] * 8000, 8000)
         for name in re.findall(r'"([a-z0-9]+\.m4a)"', PAGE.read_text()):

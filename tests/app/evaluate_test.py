@@ -7,7 +7,8 @@ import json
 import os
 import unittest
 
-from tiny_model import TinyModelCase, grey_png
+from png_file import png
+from tiny_model import TinyModelCase
 
 
 class Evaluate(TinyModelCase):
@@ -84,7 +85,7 @@ class Evaluate(TinyModelCase):
     def test_pictures_bad_records_and_blind_answers(self):
         self.make_vision_model()
         os.makedirs(self.path("pictures"))
-        spot = self.write_bytes("pictures/spot.png", grey_png(56, lambda x, y: 250 * (x > 20 and y < 30)))
+        spot = self.write_bytes("pictures/spot.png", png(56, 56, lambda x, y: 250 * (x > 20 and y < 30)))
         data = self.write_data([{"image": "spot.png", "caption": "a spot"},
                                 {"image": "none.png", "caption": "nothing"}])
         lines, summary, table = self.evaluate(data, "--images", self.path("pictures"), "--question",

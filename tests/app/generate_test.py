@@ -6,7 +6,8 @@ Usage: generate_test.py TRIBUTARY
 import os
 import unittest
 
-from tiny_model import CONFIG, END, START, USER_TURN, VISION_CONFIG, VOCAB, TinyModelCase, grey_png, random_weights, read_f32, write_safetensors
+from png_file import png
+from tiny_model import CONFIG, END, START, USER_TURN, VISION_CONFIG, VOCAB, TinyModelCase, random_weights, read_f32, write_safetensors
 
 
 COVERS = {"generate": ("qwen2", "qwen2_5_vl")}  # for the table of docs/models.md
@@ -51,8 +52,8 @@ class Generate(TinyModelCase):
     def test_generate_sees_the_images(self):
         self.assertEqual((CONFIG["model_type"], VISION_CONFIG["model_type"]), COVERS["generate"])
         self.make_vision_model()
-        stripes = self.write_bytes("stripes.png", grey_png(56, lambda x, y: x % 8 * 30))
-        spot = self.write_bytes("spot.png", grey_png(56, lambda x, y: 250 * (x > 20 and y < 30)))
+        stripes = self.write_bytes("stripes.png", png(56, 56, lambda x, y: x % 8 * 30))
+        spot = self.write_bytes("spot.png", png(56, 56, lambda x, y: 250 * (x > 20 and y < 30)))
 
         def answer(*images):
             given = [word for image in images for word in ("--image", image)]
@@ -67,7 +68,7 @@ class Generate(TinyModelCase):
 
     def test_generate_refuses_bad_images(self):
         self.make_vision_model()
-        picture = grey_png(56, lambda x, y: x)
+        picture = png(56, 56, lambda x, y: x)
         for image, *expected in (
                 (self.path("none.png"), "app: no such image", "none.png", "found: nothing"),
                 (self.folder, "app: no such image", "found: no regular file"),

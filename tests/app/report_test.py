@@ -13,15 +13,14 @@ import math
 import pathlib
 import random
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 import time
-import zlib
 
 from browser_page import BrowserPage
 from find_browser import find_browser, open_in_browser
+from png_file import png
 
 SOURCES = ["documents", "frames", "pairs", "shapes", "words"]
 WEIGHTS = [1.6, 0.8, 1.2, 1.0, 0.4]
@@ -30,20 +29,6 @@ ATTACK = "<script>window.broken = true; console.error('script ran')</script>"
 CHARTS = ["loss", "held-out", "learning-rate", "gradient", "update", "throughput", "phases",
           "fill", "memory", "machine", "waiting", "flow", "encoders", "members", "pool", "drawn", "targets"]
 QUESTION = "What colour is the disc in the picture?"
-
-
-def png(width, height, pixel):
-    """Returns a PNG file; pixel(x, y) gives (red, green, blue)."""
-    rows = b"".join(
-        b"\0" + bytes(value for x in range(width) for value in pixel(x, y)) for y in range(height))
-
-    def chunk(kind, body):
-        return (struct.pack(">I", len(body)) + kind + body
-                + struct.pack(">I", zlib.crc32(kind + body)))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows))
-            + chunk(b"IEND", b""))
 
 
 def picture(rng):

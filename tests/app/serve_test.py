@@ -18,7 +18,8 @@ import unittest
 import openai
 
 from served_model import ServedModel
-from tiny_model import USER_TURN, TinyModelCase, grey_png
+from png_file import png
+from tiny_model import USER_TURN, TinyModelCase
 
 ASK = [{"role": "user", "content": "why?"}]
 SYSTEM_TOKENS = len(b"system\nYou are a helpful assistant.") + 3  # start, end and the newline
@@ -95,7 +96,7 @@ class Serve(TinyModelCase):
     def test_pictures_come_as_data_urls(self):
         self.make_vision_model()
         _, client = self.serve()
-        picture = grey_png(56, lambda x, y: 250 * (x > 20 and y < 30))
+        picture = png(56, 56, lambda x, y: 250 * (x > 20 and y < 30))
         path = self.write_bytes("spot.png", picture)
         url = "data:image/png;base64," + base64.b64encode(picture).decode()
 
@@ -123,7 +124,7 @@ class Serve(TinyModelCase):
         guide = (pathlib.Path(__file__).parents[2] / "docs/guides/answers.md").read_text()
         program = re.search(r"```python\n(.*?)```", guide, re.S)[1]
         os.makedirs(self.path("pictures"))
-        self.write_bytes("pictures/cat.png", grey_png(56, lambda x, y: 250 * (x > 20 and y < 30)))
+        self.write_bytes("pictures/cat.png", png(56, 56, lambda x, y: 250 * (x > 20 and y < 30)))
         changes = {"http://127.0.0.1:8080/": served.address, 'model="mine"': 'model="tiny"',
                    "max_tokens=64, temperature=0": "max_tokens=8, seed=0"}
         for old, new in changes.items():
@@ -137,7 +138,7 @@ class Serve(TinyModelCase):
     def test_bad_requests_say_what_is_wrong(self):
         _, client = self.serve()
         image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(
-            grey_png(28, lambda x, y: x)).decode()}}
+            png(28, 28, lambda x, y: x)).decode()}}
         for given, parameter, *words in (
                 ({"messages": []}, "messages", "at least one message"),
                 ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role", '"tool"'),

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import zlib
 
 TRIBUTARY = sys.argv.pop(1)
 VOCAB, WIDTH, MLP, HEADS = 258, 16, 32, 2
@@ -105,16 +104,6 @@ def random_vision_weights():
         if len(shape) == 2:
             tensors[f"visual.blocks.0.{name}.bias"] = normal(shape[0])
     return tensors
-
-
-def chunk(kind, body):
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-
-def grey_png(side, shade_of):
-    rows = b"".join(b"\0" + bytes(shade_of(x, y) for x in range(side)) for y in range(side))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
-            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 CONFIG = {"model_type": "qwen2", "hidden_size": WIDTH, "num_hidden_layers": 2,
