@@ -5,6 +5,7 @@
 #include "schedule/pipeline/check_schedule.h"
 #include "schedule/pipeline/time_schedule.h"
 #include "tests/schedule/pipeline/random_pipeline.h"
+#include "tests/schedule/pipeline/spoilt_schedule.h"
 
 namespace tributary::schedule {
 namespace {
@@ -61,16 +62,7 @@ TEST(AheadPipeline, ReceivesInTheStepBefore) {
 
 TEST(AheadPipeline, ChecksWhatIsDoneForTheStepAfter) {
   const Schedule schedule = lower_schedule(schedule_passes(make_ahead(2, 4, 2)), {});
-  const auto rules_of = [&](const auto& spoil) {
-    Schedule spoilt = schedule;
-    spoil(spoilt.lists);
-    std::vector<Rule> rules;
-    for (const Violation& each : check_schedule(spoilt, {})) rules.push_back(each.rule);
-    return rules;
-  };
-  const auto find = [](ActionList& list, Op op) {
-    return std::ranges::find(list, op, &Action::op);
-  };
+  const auto rules_of = [&](const auto& spoil) { return rules_broken(schedule, spoil); };
   EXPECT_TRUE(rules_of([](auto&) {}).empty());
   EXPECT_THAT(rules_of([&](auto& lists) { lists[2].erase(find(lists[2], Op::kReceiveFeatures)); }),
               Contains(Rule::kComplete));

@@ -6,7 +6,9 @@
 #include "schedule/pipeline/check_schedule.h"
 #include "schedule/pipeline/plan_pipeline.h"
 #include "schedule/pipeline/time_schedule.h"
+#include "tests/core/input_error.h"
 #include "tests/schedule/pipeline/random_pipeline.h"
+#include "tests/schedule/pipeline/spoilt_schedule.h"
 
 namespace tributary::schedule {
 namespace {
@@ -122,13 +124,8 @@ TEST(ColocatedPipeline, RefusesTurnsAmongWeightGradientsThatArePutOff) {
 }
 
 TEST(ColocatedPipeline, RefusesOtherThanOneStageInFrontOfTheBackbone) {
-  const auto refusal_of = [](Pipeline pipeline) {
-    try {
-      const PipelineMap map(pipeline);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+  const auto refusal_of = [](const Pipeline& pipeline) {
+    return input_error_of([&] { const PipelineMap map(pipeline); });
   };
   Pipeline pipeline = pipeline_of(make_colocated_plan());
   pipeline.modules[1].stages = 2;
@@ -279,16 +276,7 @@ TEST(ColocatedPipeline, TakesTurnsInsideOfAStageOnly) {
 
 TEST(ColocatedPipeline, ChecksWhoHasTheRanks) {
   const Schedule schedule = lower_schedule(schedule_passes(make_turns(2, 4, 2)), {});
-  const auto rules_of = [&](const auto& spoil) {
-    Schedule spoilt = schedule;
-    spoil(spoilt.lists);
-    std::vector<Rule> rules;
-    for (const Violation& each : check_schedule(spoilt, {})) rules.push_back(each.rule);
-    return rules;
-  };
-  const auto find = [](ActionList& list, Op op) {
-    return std::ranges::find(list, op, &Action::op);
-  };
+  const auto rules_of = [&](const auto& spoil) { return rules_broken(schedule, spoil); };
   EXPECT_TRUE(rules_of([](auto&) {}).empty());
   EXPECT_THAT(rules_of([&](auto& lists) { lists[2].erase(find(lists[2], Op::kReceiveTurn)); }),
               testing::Contains(Rule::kTurns));
