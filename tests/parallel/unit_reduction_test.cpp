@@ -11,26 +11,42 @@
 namespace tributary::parallel {
 namespace {
 
-/// The gradient of a bf16 parameter whose parts are 1 on rank 0 and 2^-9 on rank 1: a sum that bf16
-/// cannot hold.
+/// A unit with one bf16 parameter of 64 elements, whose gradient is the sum of its inputs.
+class ScaledLayer {
+ public:
+  ScaledLayer(const mesh::Mesh& mesh, const ChainOptions& options) {
+    Layout layout;
+    layout.mesh = &mesh;
+    layout.chain = std::make_shared<UnitChain>(options);
+    units_.push_back(std::make_unique<Unit>("backbone", "layer", layout));
+    scale_ = &unit().declare("scale", {64}, {});
+    unit().materialize(at::kCPU, at::kBFloat16, /*trainable=*/true);
+  }
+
+  [[nodiscard]] Unit& unit() { return *units_.front(); }
+  [[nodiscard]] const at::Tensor& scale() const { return scale_->value; }
+  /// Forward and backward of an input that is `value` everywhere.
+  void run(double value) {
+    const at::Tensor input = at::full({64}, value, at::TensorOptions(at::kBFloat16));
+    const at::Tensor out = run_layer(unit(), Keep::kActivations, input,
+                                     [&](const at::Tensor& x) { return x * scale(); });
+    torch::autograd::backward({out.sum()});
+  }
+  at::Tensor complete_gradient() {
+    complete_gradients(units_);
+    return unit().shard_gradient();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Unit>> units_;
+  const Parameter* scale_ = nullptr;
+};
+
+/// A gradient whose parts are 1 on rank 0 and 2^-9 on rank 1: a sum that bf16 cannot hold.
 at::Tensor reduced_gradient(const mesh::Mesh& mesh, bool reduce_in_f32) {
-  Layout layout;
-  layout.mesh = &mesh;
-  ChainOptions options;
-  options.reduce_in_f32 = reduce_in_f32;
-  layout.chain = std::make_shared<UnitChain>(options);
-  std::vector<std::unique_ptr<Unit>> units;
-  units.push_back(std::make_unique<Unit>("backbone", "layer", layout));
-  Unit& unit = *units.front();
-  const Parameter& scale = unit.declare("scale", {64}, {});
-  unit.materialize(at::kCPU, at::kBFloat16, /*trainable=*/true);
-  const at::Tensor input = at::full({64}, mesh.world().index() == 0 ? 1.0 : std::exp2(-9),
-                                    at::TensorOptions(at::kBFloat16));
-  const at::Tensor out = run_layer(unit, Keep::kActivations, input,
-                                   [&](const at::Tensor& x) { return x * scale.value; });
-  torch::autograd::backward({out.sum()});
-  complete_gradients(units);
-  return unit.shard_gradient();
+  ScaledLayer layer(mesh, {.reduce_in_f32 = reduce_in_f32});
+  layer.run(mesh.world().index() == 0 ? 1.0 : std::exp2(-9));
+  return layer.complete_gradient();
 }
 
 TEST(UnitReduction, AddsGradientsOfBfloat16InFloat32) {
@@ -46,24 +62,9 @@ TEST(UnitReduction, AddsGradientsOfBfloat16InFloat32) {
 
 TEST(UnitReduction, AddsMicrobatchesOfBfloat16InFloat32) {
   mesh::run_ranks({.dp_shard = 2}, [](const mesh::Mesh& mesh) {
-    Layout layout;
-    layout.mesh = &mesh;
-    ChainOptions options;
-    options.reduce_once = true;
-    layout.chain = std::make_shared<UnitChain>(options);
-    std::vector<std::unique_ptr<Unit>> units;
-    units.push_back(std::make_unique<Unit>("backbone", "layer", layout));
-    Unit& unit = *units.front();
-    const Parameter& scale = unit.declare("scale", {64}, {});
-    unit.materialize(at::kCPU, at::kBFloat16, /*trainable=*/true);
-    for (const double part : {1.0, std::exp2(-9)}) {
-      const at::Tensor input = at::full({64}, part, at::TensorOptions(at::kBFloat16));
-      const at::Tensor out = run_layer(unit, Keep::kActivations, input,
-                                       [&](const at::Tensor& x) { return x * scale.value; });
-      torch::autograd::backward({out.sum()});
-    }
-    complete_gradients(units);
-    EXPECT_TRUE(at::equal(unit.shard_gradient(), at::full({32}, 2 * (1 + std::exp2(-9)))));
+    ScaledLayer layer(mesh, {.reduce_once = true});
+    for (const double part : {1.0, std::exp2(-9)}) layer.run(part);
+    EXPECT_TRUE(at::equal(layer.complete_gradient(), at::full({32}, 2 * (1 + std::exp2(-9)))));
   });
 }
 
@@ -71,27 +72,20 @@ TEST(UnitReduction, AddsMicrobatchesOfBfloat16InFloat32) {
 TEST(UnitReduction, AddsPartsOfOneMicrobatchInFloat32) {
   for (const std::int64_t ranks : {1, 2}) {
     mesh::run_ranks({.dp_shard = ranks}, [&](const mesh::Mesh& mesh) {
-      Layout layout;
-      layout.mesh = &mesh;
-      layout.chain = std::make_shared<UnitChain>(ChainOptions{});
-      std::vector<std::unique_ptr<Unit>> units;
-      units.push_back(std::make_unique<Unit>("backbone", "layer", layout));
-      Unit& unit = *units.front();
-      const Parameter& scale = unit.declare("scale", {64}, {});
-      unit.materialize(at::kCPU, at::kBFloat16, /*trainable=*/true);
+      ScaledLayer layer(mesh, {});
+      Unit& unit = layer.unit();
       const at::Tensor input = at::full({9, 64}, std::exp2(-9), at::TensorOptions(at::kBFloat16));
       input[8].fill_(1.0);  // the last part, which backward takes first
       const at::Tensor out = run_layer(unit, Keep::kActivations, input, [&](const at::Tensor& x) {
         at::Tensor sum = at::zeros({}, at::kFloat);
         for (std::int64_t part = 0; part < x.size(0); ++part)
           sum = sum + run_twice(unit, x[part], [&](const at::Tensor& row) {
-                  return (row * scale.value).to(at::kFloat).sum();
+                  return (row * layer.scale()).to(at::kFloat).sum();
                 });
         return sum;
       });
       torch::autograd::backward({out});
-      complete_gradients(units);
-      const at::Tensor gradient = unit.shard_gradient();
+      const at::Tensor gradient = layer.complete_gradient();
       EXPECT_EQ(gradient.scalar_type(), at::kFloat);
       EXPECT_TRUE(at::equal(
           gradient, at::full({64 / ranks}, static_cast<double>(ranks) * (1 + 8 * std::exp2(-9)))))
