@@ -328,13 +328,11 @@ void check_pool(const RunConfig& config, KeyChecker& check) {
                               pool.max_encoders),
                  .expected = "min_encoders <= encoders <= max_encoders, or no range: both 0",
                  .fix = "leave them to tributary launch --encoders MIN-MAX"});
-  check.require(
-      std::ranges::count(pool.engines, "cuda") == 0 || config.run.device.starts_with("cuda"),
-      "pool.engines",
-      {.what = "config: features cannot go from device to device",
-       .found = str("run.device ", config.run.device),
-       .expected = "run.device cuda",
-       .fix = "take cuda out of pool.engines"});
+  check.require(!pool.joins_devices() || config.run.device.starts_with("cuda"), "pool.engines",
+                {.what = "config: features cannot go from device to device",
+                 .found = str("run.device ", config.run.device),
+                 .expected = "run.device cuda",
+                 .fix = "take cuda out of pool.engines"});
 }
 
 void check_drill(const RunConfig& config, KeyChecker& check) {

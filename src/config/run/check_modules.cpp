@@ -50,7 +50,7 @@ void check_trained_beside(const RunConfig& config, const ModuleSection& module, 
                  .expected = str("one number, or ", module.module, " in model.freeze"),
                  .fix = "tributary launch --encoders N"});
   check.require(
-      std::ranges::count(config.pool.engines, "cuda") == 0, "pool.engines",
+      !config.pool.joins_devices(), "pool.engines",
       {.what = "config: tower that trains does not go from device to device",
        .found = str(module.module, " has placement flow, and trains"),
        .expected = str("pool.engines without cuda, or ", module.module, " in model.freeze")});

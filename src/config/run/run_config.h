@@ -311,6 +311,8 @@ struct PoolSection {
   std::string cache = {};       // directory of features on disk; empty: none
   std::int64_t cache_gib = 64;  // most of them
 
+  /// Whether features may go from device to device.
+  [[nodiscard]] bool joins_devices() const { return std::ranges::count(engines, "cuda") > 0; }
   friend bool operator==(const PoolSection&, const PoolSection&) = default;
 };
 

@@ -147,7 +147,7 @@ std::vector<memory::Engine> pool_engines(const config::RunConfig& config) {
 
 std::shared_ptr<memory::DeviceMemory> pool_device(const config::RunConfig& config,
                                                   at::Device device) {
-  if (std::ranges::count(config.pool.engines, "cuda") == 0) return nullptr;
+  if (!config.pool.joins_devices()) return nullptr;
   return memory::require_device_memory(device.index());
 }
 
