@@ -7,8 +7,8 @@ It takes at most 10 minutes on two quiet cores. Models and data are those of pla
 tower. Four processes train: all as ranks, or some of them as encoders beside the run (`flow 1+3`: one encoder,
 three ranks). The rows without a part of FlowTrain's are the ablations of its table 1: without the pool encoders keep step with the
 backbone (`separate`), without the scheduler samples go to ranks in turn, without the allocator the split is
-the other one. All train on the same samples and must have the losses of the first one. With `--trains` the tower
-trains too.
+the other one. With a barrier (`flow 1+3, barrier`) encoders begin with a batch when the ranks do. All train on the
+same samples and must have the losses of the first one. With `--trains` the tower trains too.
 
 `starved` is the share of the ranks' time that they waited for features.
 """
@@ -38,7 +38,8 @@ def list_rows(trains=False):
             # Encoders of a tower that trains work on a microbatch while ranks are at another one.
             f"flow {own}+{RANKS - own}": (own, ranks | placements.tower("flow"),
                                           placements.IN_FLOW if trains else level),
-            f"flow {own}+{RANKS - own}, in turn": (own, ranks | placements.tower("flow"), in_turn)}
+            f"flow {own}+{RANKS - own}, in turn": (own, ranks | placements.tower("flow"), in_turn),
+            f"flow {own}+{RANKS - own}, barrier": (own, ranks | placements.tower("flow"), level)}
     return found
 
 
@@ -56,6 +57,8 @@ class Bench(placements.Bench):
         run = json.loads(config.read_text())
         run["model"]["freeze"] = self.frozen
         run["pool"] = {"encoders": encoders} if encoders else {}
+        if row.endswith("barrier"):
+            run["pool"]["ahead"] = 1
         config.write_text(json.dumps(run))
         ranks = RANKS - encoders
         verbs = ["train"] * ranks + ["encoder"] * encoders
