@@ -55,7 +55,7 @@ class Arrival(flow_case.FlowCase):
         self.assertLessEqual(max(away), ahead - 1)
         self.assertGreaterEqual(min(away), 1 - ahead)
 
-    def test_an_order_by_arrival_comes_again_with_the_same_bits(self):
+    def test_an_order_by_arrival_comes_again_with_the_same_bits(self):  # I15
         with self.started("arrives", 2, 1, **arrival(ahead=3)) as launcher:
             self.wait_for_steps("arrives", 20)
             (encoder,) = self.encoders_of(launcher)

@@ -53,6 +53,7 @@ void Invariants::check_pages(const ObjectTable& objects) {
   require(std::ranges::all_of(users, [](int n) { return n == 1; }), "I1: every page has one user");
   require(used == arena.used_pages(), "I1: free and used pages are all",
           str(used, " used, ", arena.free_pages(), " free"));
+  require(used <= arena.total_pages(), "I11: sealed and reserved objects fit into the segment");
 }
 
 void Invariants::check_states(const ObjectTable& objects, Memory& memory) {

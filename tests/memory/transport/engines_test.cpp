@@ -38,7 +38,7 @@ class SocketEngine : public testing::TestWithParam<Engine> {
   PeerLink link;
 };
 
-TEST_P(SocketEngine, BringsTheBytesOfEverySize) {
+TEST_P(SocketEngine, BringsTheBytesOfEverySize) {  // I23
   std::uint64_t sample = 0;
   for (const std::uint64_t bytes : {1, 8, 4095, 4096, 4097, 65536, 1 << 20, (8 << 20) + 1}) {
     SCOPED_TRACE(str(bytes, " bytes"));
@@ -70,7 +70,7 @@ class FragmentedSocketEngine : public SocketEngine {
   FragmentedSocketEngine() : SocketEngine(64) { owner.fragment(); }
 };
 
-TEST_P(FragmentedSocketEngine, BringsObjectsOfManyExtents) {
+TEST_P(FragmentedSocketEngine, BringsObjectsOfManyExtents) {  // I23
   for (const std::uint64_t pages : {2, 8, 12}) {
     SCOPED_TRACE(str(pages, " runs of one page"));
     const ObjectHandle handle = owner.put(pages, pages * 65536 - 5);

@@ -100,7 +100,7 @@ TEST(Handshake, ConvincesBothEnds) {
   EXPECT_EQ(ends.server.client().rank, 1);
 }
 
-TEST(Handshake, RefusesAnotherKeyAtBothEnds) {
+TEST(Handshake, RefusesAnotherKeyAtBothEnds) {  // I20
   Ends ends;
   const ClientHandshake client(ends.client_member, make_key(2), kNonce);
   const auto challenge = ends.server.challenge(client.hello());
@@ -110,7 +110,7 @@ TEST(Handshake, RefusesAnotherKeyAtBothEnds) {
   EXPECT_EQ(ends.server.check(guessed).value().code, "key");
 }
 
-TEST(Handshake, RefusesAProofThatIsReplayed) {
+TEST(Handshake, RefusesAProofThatIsReplayed) {  // I20
   Ends ends;
   const Confirm recorded =
       ends.client.answer(ends.server.challenge(ends.client.hello()).value()).value();
@@ -137,7 +137,7 @@ TEST(Handshake, RefusesEachFieldThatIsChangedOnTheWay) {
   }
 }
 
-TEST(Handshake, NamesWhatIsWrongWithAStranger) {
+TEST(Handshake, NamesWhatIsWrongWithAStranger) {  // I20
   Ends ends;
   const auto code_of = [&](auto change) {
     Hello hello = ends.client.hello();

@@ -151,7 +151,7 @@ TEST_P(Processes, NoticeInTimeThatTheOwnerWasKilled) {
   }
 }
 
-TEST_P(Processes, EndAtTheDeadlineWhenTheOwnerIsStopped) {
+TEST_P(Processes, EndAtTheDeadlineWhenTheOwnerIsStopped) {  // I17
   const OwnerProcess owner(GetParam());
   Reading reading(GetParam(), owner.row);
   ASSERT_TRUE(reading.poller.wait_for(reading.post(owner.handle)));
@@ -169,7 +169,7 @@ TEST_P(Processes, EndAtTheDeadlineWhenTheOwnerIsStopped) {
   EXPECT_TRUE(reading.into == make_bytes(1, kBytes));
 }
 
-TEST_P(Processes, LeaveNoLeaseAndNoOwnerBehindWhenAReaderIsKilled) {
+TEST_P(Processes, LeaveNoLeaseAndNoOwnerBehindWhenAReaderIsKilled) {  // I9
   // Larger than what sockets take in: a reader that stands still keeps it granted.
   constexpr std::uint64_t kLargeBytes = 24 << 20;
   const int rounds = cases(6, 100);
@@ -234,7 +234,7 @@ std::set<std::string> names_in(const std::string& directory) {
   return names;
 }
 
-TEST(KilledOwner, LeavesNothingAfterTheNextStart) {
+TEST(KilledOwner, LeavesNothingAfterTheNextStart) {  // I22
   ObjectOwner own(4);
   const Served living = serve(Engine::kMemfd, own);
   const std::set<std::string> sockets = names_in(socket_directory());

@@ -31,7 +31,7 @@ TEST(SealedSegment, ShowsReadersWhatTheOwnerWritesLater) {
   EXPECT_EQ(mapped.value().generations().size(), 4);
 }
 
-TEST(SealedSegment, CannotBeWrittenByAReader) {
+TEST(SealedSegment, CannotBeWrittenByAReader) {  // I21
   const SealedSegment segment(kLayout);
   const Descriptor other = copy_of(segment.descriptor());
   const std::size_t size = kLayout.mapped_bytes();
