@@ -71,7 +71,7 @@ Status ReadableMemory::copy_out(const PlacedObject& object, std::span<std::byte>
                                             : copy_object(segment_.generations(), segment_.bytes(),
                                                           segment_.layout().page_bytes, object.runs,
                                                           object.generation, into);
-  return status == Status::kOk && !has_checksum(object, into) ? Status::kCorrupt : status;
+  return status == Status::kOk ? check(object, into) : status;
 }
 
 Status ReadableMemory::copy_from_device(const PlacedObject& object,
@@ -83,21 +83,29 @@ Status ReadableMemory::copy_from_device(const PlacedObject& object,
         copies.push_back({.to = into.data() + piece.in_object,
                           .from = copy_->bytes().data() + piece.in_segment,
                           .bytes = piece.bytes});
-    const std::optional<Refusal> fault = device_->copy(copies);
-    if (fault) log_warning(fault->reason);
-    return fault ? Status::kBackend : Status::kOk;
+    return copy_on_device(copies);
   };
   return copy_object(segment_.generations(), segment_.layout().page_bytes, object.runs,
                      object.generation, into.size(), copy);
 }
 
-bool ReadableMemory::has_checksum(const PlacedObject& object,
-                                  std::span<const std::byte> bytes) const {
-  if (!object.crc32c) return true;
-  if (!object.is_on_device) return crc32c(bytes) == *object.crc32c;
-  std::vector<std::byte> on_host(bytes.size());
-  const DeviceCopy back{.to = on_host.data(), .from = bytes.data(), .bytes = bytes.size()};
-  return !device_->copy(std::span(&back, 1)) && crc32c(on_host) == *object.crc32c;
+Status ReadableMemory::copy_on_device(std::span<const DeviceCopy> copies) const {
+  const std::optional<Refusal> fault = device_->copy(copies);
+  if (fault) log_warning(fault->reason);
+  return fault ? Status::kBackend : Status::kOk;
+}
+
+Status ReadableMemory::check(const PlacedObject& object, std::span<const std::byte> bytes) const {
+  if (!object.crc32c) return Status::kOk;
+  std::vector<std::byte> on_host;
+  if (object.is_on_device) {
+    on_host.resize(bytes.size());
+    const DeviceCopy back{.to = on_host.data(), .from = bytes.data(), .bytes = bytes.size()};
+    if (const Status copied = copy_on_device(std::span(&back, 1)); copied != Status::kOk)
+      return copied;
+    bytes = on_host;
+  }
+  return crc32c(bytes) == *object.crc32c ? Status::kOk : Status::kCorrupt;
 }
 
 }  // namespace tributary::memory

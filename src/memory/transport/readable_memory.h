@@ -49,15 +49,17 @@ class ReadableMemory {
                                                   std::vector<Descriptor> descriptors,
                                                   std::shared_ptr<DeviceMemory> device);
 
-  /// errors: as copy_object; kCorrupt when the checksum differs; kBackend when the device fails
+  /// errors: as copy_object; kCorrupt when the checksum differs; kBackend when the device fails,
+  /// also
+  ///         where only the check needs it
   [[nodiscard]] Status copy_out(const PlacedObject& object, std::span<std::byte> into) const;
 
  private:
   explicit ReadableMemory(MappedSegment segment) : segment_(std::move(segment)) {}
   [[nodiscard]] Status copy_from_device(const PlacedObject& object,
                                         std::span<std::byte> into) const;
-  [[nodiscard]] bool has_checksum(const PlacedObject& object,
-                                  std::span<const std::byte> bytes) const;
+  [[nodiscard]] Status check(const PlacedObject& object, std::span<const std::byte> bytes) const;
+  [[nodiscard]] Status copy_on_device(std::span<const DeviceCopy> copies) const;
 
   MappedSegment segment_;
   std::shared_ptr<DeviceMemory> device_;  // null: everything is read from the segment

@@ -13,6 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::uint64_t kManyBytes = 3'300'001;  // in more than three chunks
+constexpr double kPatience = 30;                 // s
 
 class DeviceCopies : public testing::Test {
  protected:
@@ -21,7 +22,8 @@ class DeviceCopies : public testing::Test {
     return {device->allocate(bytes).value(), bytes};
   }
   Status get(const ObjectHandle& handle, std::span<std::byte> into) {
-    const TransferId id = reading.engine->post_get(link, handle, into, in_seconds(5)).value();
+    const TransferId id =
+        reading.engine->post_get(link, handle, into, in_seconds(kPatience)).value();
     EXPECT_TRUE(poller.wait_for(id));
     return poller.done[id];
   }
@@ -34,7 +36,7 @@ class DeviceCopies : public testing::Test {
       std::make_shared<HostDevice>(2, std::set{ObjectOwner::kDevice});
   Served reading = open_reader(Engine::kCudaMap, {.device = device});
   Poller poller{{serving.engine.get(), reading.engine.get()}};
-  PeerLink link = reading.engine->connect(serving.row, in_seconds(5)).value();
+  PeerLink link = reading.engine->connect(serving.row, in_seconds(kPatience)).value();
 };
 
 TEST_F(DeviceCopies, GoFromDeviceToDevice) {
@@ -141,6 +143,15 @@ TEST_F(DeviceCopies, EndWithTheirDevice) {
   device->is_broken = true;
   EXPECT_EQ(get(handle, into), Status::kBackend);
   EXPECT_TRUE(poller.until([&] { return owner.in_use() == 0; }));
+}
+
+TEST_F(DeviceCopies, AreNoDamagedOnesWhenTheDeviceFailsUnderTheirCheck) {
+  const ObjectHandle handle = owner.put(1, kManyBytes);
+  const std::span<std::byte> into = allocate(kManyBytes);
+  device->within_copy = [&] { device->is_broken = true; };  // after the object has come
+  EXPECT_EQ(get(handle, into), Status::kBackend);
+  EXPECT_EQ(device->copies_made, 1);
+  device->free(into.data());
 }
 
 TEST_F(DeviceCopies, NeedAccessToTheDeviceOfTheOwner) {
