@@ -30,7 +30,8 @@ class ControlLinks {
   ///
   /// errors: Refusal (`connect`, `endpoint`)
   [[nodiscard]] Result<bool> connect(const PoolJob& job, TimePoint deadline);
-  /// Sends a message; what goes to a process without a link is dropped, as messages may be.
+  /// Sends a message; what goes to a process without a link is dropped, as messages may be, and
+  /// what goes to one that has not taken the last 16 MiB.
   void send(std::uint16_t to, const Message& message);
   /// Tells what came in: messages, BYE where a link was closed in order, MemberLost where its
   /// process has ended, LinkBroken and LinkRenewed where the network failed. Returns whether there

@@ -295,6 +295,14 @@ Status SocketLinks::post_control(PeerLink link, FrameType type, std::span<const 
   return queue(*at, {.frame = frame_bytes(type, end_.epoch, 0, body)});
 }
 
+std::size_t SocketLinks::unsent_bytes(PeerLink link) {
+  const Connection* at = find(link);
+  if (at == nullptr) return 0;
+  std::size_t bytes = at->socket.unsent_bytes();
+  for (const OutgoingFrame& frame : at->held) bytes += frame.frame.size();
+  return bytes;
+}
+
 Status SocketLinks::send_descriptor(PeerLink link, FrameType type, std::span<const std::byte> body,
                                     int descriptor) {
   Connection* at = find(link);

@@ -57,6 +57,8 @@ class SocketLinks {
   Result<TransferId> post_get(PeerLink link, const ObjectHandle& handle, std::span<std::byte> into,
                               TimePoint deadline);
   Status post_control(PeerLink link, FrameType type, std::span<const std::byte> body);
+  /// The frames that wait for the peer to take them; 0 where there is no link. units: bytes
+  [[nodiscard]] std::size_t unsent_bytes(PeerLink link);
   std::size_t poll(std::span<Completion> out, TimePoint now);
   [[nodiscard]] int wake_fd() const { return epoll_.get(); }
   void close(PeerLink link, CloseMode mode);

@@ -47,7 +47,10 @@ std::size_t OutgoingFrame::size() const {
   return bytes;
 }
 
-void FrameSocket::queue(OutgoingFrame frame) { unsent_.push_back(std::move(frame)); }
+void FrameSocket::queue(OutgoingFrame frame) {
+  unsent_bytes_ += frame.frame.size();
+  unsent_.push_back(std::move(frame));
+}
 
 ssize_t FrameSocket::send_some() {
   const OutgoingFrame& first = unsent_.front();
@@ -69,6 +72,7 @@ void FrameSocket::count_sent(std::size_t bytes, std::vector<std::uint64_t>& ende
   front_sent_ += bytes;
   while (!unsent_.empty() && front_sent_ >= unsent_.front().size()) {
     front_sent_ -= unsent_.front().size();
+    unsent_bytes_ -= unsent_.front().frame.size();
     if (unsent_.front().grant != 0) ended_grants.push_back(unsent_.front().grant);
     unsent_.pop_front();
   }
@@ -93,7 +97,7 @@ void FrameSocket::drop_unsent(std::vector<std::uint64_t>& ended_grants) {
   for (const OutgoingFrame& frame : unsent_)
     if (frame.grant != 0) ended_grants.push_back(frame.grant);
   unsent_.clear();
-  front_sent_ = 0;
+  front_sent_ = unsent_bytes_ = 0;
 }
 
 /// As recv, but 0 when nothing has come and -1 when nothing can come any more.

@@ -37,6 +37,8 @@ class FrameSocket {
   [[nodiscard]] bool flush(std::vector<std::uint64_t>& ended_grants);
   [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
   [[nodiscard]] std::size_t unsent_frames() const { return unsent_.size(); }
+  /// What those frames take, without the payloads beside them. units: bytes
+  [[nodiscard]] std::size_t unsent_bytes() const { return unsent_bytes_; }
   /// Gives the grants of frames that will never leave.
   void drop_unsent(std::vector<std::uint64_t>& ended_grants);
 
@@ -76,6 +78,7 @@ class FrameSocket {
 
   Descriptor socket_;
   std::deque<OutgoingFrame> unsent_;
+  std::size_t unsent_bytes_ = 0;
   std::size_t front_sent_ = 0;  // bytes of the first unsent frame
 
   FrameParser parser_;
