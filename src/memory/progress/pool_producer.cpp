@@ -280,6 +280,10 @@ class PoolProducer::Impl {
     const std::uint32_t epoch = member_->core.member().identity().epoch;
     if (epoch != before) member_->begin_epoch(epoch);
     forget_before(member_->core.low());
+    const auto* message = std::get_if<MessageReceived>(&event);
+    if (message != nullptr && std::holds_alternative<EpochMessage>(message->message) &&
+        member_->asked)
+      member_->asked->close_old(member_->core.member().table().table());
     perform_all(actions);
   }
 

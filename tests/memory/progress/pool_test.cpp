@@ -317,5 +317,23 @@ TEST(Pool, LetsProducersReadWhatAReaderLends) {
   EXPECT_TRUE(until([&] { return producer.low() == 1; }));
 }
 
+TEST(Pool, LetsProducersReadFromAnOwnerThatHasComeBack) {
+  Pool pool;
+  PoolProducerOptions options = producer_options(pool.directory.path());
+  options.process = lender_process(/*consumers=*/1, /*consumer=*/0);
+  PoolProducer asking(options);
+  options.process = lender_process(1, 0) - 1;  // of an encoder, which takes it twice
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    Encoder owner(options);
+    pool.plan_until(step + 1);
+    const Key key = keys_of(step, 1, 0).front();
+    asking.ask(key, step);
+    std::optional<PoolObject> object;
+    ASSERT_TRUE(until([&] { return (object = asking.take(key)).has_value(); })) << step;
+    EXPECT_TRUE(std::ranges::equal(object->bytes.span(), bytes_of(key)));
+    pool.readers[0]->finish_step(step);
+  }
+}
+
 }  // namespace
 }  // namespace tributary::memory
