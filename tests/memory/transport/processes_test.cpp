@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <deque>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <gtest/gtest.h>
@@ -35,7 +37,7 @@ class Process {
     if (id_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::close(ends[0]);
-      if (getppid() == parent) run(ends[1]);
+      if (getppid() == parent) run_alone(run, ends[1]);
       _exit(0);
     }
     ::close(ends[1]);
@@ -58,6 +60,16 @@ class Process {
   [[nodiscard]] int socket() const { return socket_.get(); }
 
  private:
+  /// An exception must not reach the test in the child, which would run the others of the program.
+  static void run_alone(const std::function<void(int socket)>& run, int socket) {
+    try {
+      run(socket);
+    } catch (const std::exception& error) {
+      fprintf(stderr, "%s\n", error.what());
+      _exit(1);
+    }
+  }
+
   pid_t id_ = 0;
   Descriptor socket_;
 };
