@@ -78,6 +78,10 @@ TEST(ReadRunConfig, AnswersNamesOfOtherTrainers) {
   const std::vector<std::pair<std::string, std::string>> answers = {
       {"optimizer.lr", "fix: write optimizer.learning_rate"},
       {"optimizer.name", "adamw, muon or adamw_8bit"},
+      {"optimizer.betas", "write optimizer.beta1 and optimizer.beta2"},
+      {"base_model", "write model.path"},
+      {"checkpoint.interval", "write checkpoint.every"},
+      {"vit_lr", "write optimizer.groups"},
       {"num_train_epochs", "run.epochs, in place of run.steps"},
       {"model.lora_alpha", "adapter.alpha"},
       {"data.truncation", "data.too_long: drop, truncate or refuse"},

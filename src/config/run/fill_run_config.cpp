@@ -95,11 +95,15 @@ class Filler {
       } else if (node.kind == YamlNode::Kind::kMap) {
         fill_map(node, key_path + ".", shown + name + ".", item);
       } else if (node.kind != YamlNode::Kind::kNothing) {
-        problems_.add(
-            {.what = "config: section is not a map",
-             .where = str(node.where, " ", shown, name),
-             .found = describe_found(node),
-             .expected = str("keys below it: ", names_below(key_path + ".").front(), ", ...")});
+        const std::string first = names_below(key_path + ".").front();
+        const Key* first_key = find_key(str(key_path, ".", first));
+        problems_.add({.what = "config: section is not a map",
+                       .where = str(node.where, " ", shown, name),
+                       .found = describe_found(node),
+                       .expected = str("keys below it: ", first, ", ..."),
+                       .fix = first_key != nullptr && read_value(*first_key, node)
+                                  ? str("write ", shown, name, ": {", first, ": ", node.text, "}")
+                                  : ""});
       }
     }
   }
