@@ -250,6 +250,10 @@ std::uint64_t checked_data_start(std::span<const std::byte> head, std::uint64_t 
   TRIB_REQUIRE(file_bytes >= 8 && head.size() >= 8,
                .what = "safetensors: file is shorter than its length field", .where = where,
                .found = str(file_bytes, " bytes"), .expected = "at least 8 bytes");
+  constexpr std::string_view kPointer = "version ";  // https://git-lfs.github.com/spec/v1
+  TRIB_REQUIRE(std::memcmp(head.data(), kPointer.data(), kPointer.size()) != 0,
+               .what = "safetensors: a pointer of Git LFS in place of the weights", .where = where,
+               .found = str(file_bytes, " bytes"), .fix = "get the file itself: git lfs pull");
   std::uint64_t length = 0;
   std::memcpy(&length, head.data(), 8);
   TRIB_REQUIRE(length <= kMaxHeaderBytes, .what = "safetensors: header is longer than the limit",

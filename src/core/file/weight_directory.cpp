@@ -66,8 +66,8 @@ void WeightDirectory::add_shards(const std::string& path) {
   files_.reserve(shards.size());
   for (const std::string& shard : shards) {
     TRIB_REQUIRE(exists(files, path + "/" + shard), .what = "weights: shard is missing",
-                 .where = path + "/" + shard,
-                 .expected = str("a file that ", kIndexName, " names"));
+                 .where = path + "/" + shard, .expected = str("a file that ", kIndexName, " names"),
+                 .fix = "copy or download it once more");
     add(MappedSafetensors(path + "/" + shard));
   }
   for (const auto& [name, shard] : shard_of) {

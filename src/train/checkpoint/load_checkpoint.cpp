@@ -89,7 +89,10 @@ void check_names(const Manifest& manifest, const Wanted& wanted,
   const std::string found = str(missing.describe("missing"), unexpected.describe("unexpected"),
                                 other.describe("of another shape or dtype"));
   TRIB_REQUIRE(found.empty(), .what = "checkpoint: tensors do not match the model",
-               .where = directory, .found = found.empty() ? found : found.substr(1),
+               .where = directory,
+               .found = found.empty() ? found : found.substr(1, found.size() - 2),
+               .expected = "a checkpoint of the model in model.path",
+               .fix = "`tributary checkpoint inspect` lists its tensors",
                .exit = ExitCode::kCheckpointRefused);
 }
 
@@ -161,7 +164,8 @@ IntactCheckpoint newest_intact_checkpoint(const std::string& root, FileSystem& f
 std::string find_checkpoint(const std::string& path, FileSystem& files) {
   const std::string plain = plain_directory(path);
   const std::string where = plain == "." ? std::filesystem::current_path().string() : plain;
-  TRIB_REQUIRE(exists(files, plain), .what = "checkpoint: no such directory", .where = where);
+  TRIB_REQUIRE(exists(files, plain), .what = "checkpoint: no such directory", .where = where,
+               .expected = "a run, its checkpoints/, or one checkpoint below it");
   TRIB_REQUIRE(stat_path(files, plain).kind != FileKind::kFile,
                .what = "checkpoint: a file in place of a directory", .where = where,
                .expected = "a run, its checkpoints/, or one checkpoint below it");

@@ -80,6 +80,8 @@ TEST(SafetensorsHeader, RefusesLengthsThatCannotBe) {
   refuses_image(with_length(1, 8), "header is too short; where: a.safetensors; found: N = 1");
   refuses_image(with_length(9, 8), "header length exceeds the file");
   refuses_image(with_length(100'000'001, 8), "header is longer than the limit");
+  refuses_image("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+                "a pointer of Git LFS in place of the weights");
   refuses_image(with_length(std::uint64_t{1} << 63, 8), "N = 9223372036854775808, file 16 bytes");
   refuses_image(with_length(~std::uint64_t{0}, 8), "N = 18446744073709551615");
 }
