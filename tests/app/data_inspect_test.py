@@ -93,6 +93,16 @@ class DataInspect(unittest.TestCase):
         self.assertEqual(code, 3)
         self.assertIn("and 1 more", out)
         self.assertIn("input error: data: too many bad samples; found: 11 of 41", err)
+        self.assertIn("fix: give the folder that their paths start from: --images FOLDER", err)
+        code, out, err = self.run_verb(path, "--json")
+        self.assertEqual(json.loads(err)["exit_code"], 3)
+        self.assertEqual(json.loads(out)[0]["records"], 41)
+
+    def test_says_which_answers_are_not_learned(self):
+        turns = question()["messages"]
+        path = self.write_lines("train.jsonl", [
+            {"messages": [*turns[:1], {**turns[1], "weight": 0}, *turns]}])
+        self.assertIn("assistant (not learned): a cat", self.run_verb(path)[1])
 
     def test_a_source_that_is_mostly_bad_is_code_3(self):
         path = self.write_lines("train.jsonl", [question()] + [question("none.png")] * 5)

@@ -166,6 +166,7 @@ TEST(JsonFile, KnowsFilesOfOtherForms) {
   using namespace std::string_literals;
   const std::vector<std::array<std::string, 4>> files{
       {"a.jsonl.zst", "\x28\xb5\x2f\xfd\0"s, "found: compressed by zstd", "zstd -d "},
+      {"a.jsonl", "\xff\xfe{\0}\0"s, "found: text in UTF-16", "iconv -f UTF-16 -t UTF-8 "},
       {"a.zip", "PK\x03\x04\0"s, "found: a zip archive", "unzip "}};
   for (const auto& [name, content, found, fix] : files) {
     const std::string path = folder.write(name, content + "\n{}\n");

@@ -28,6 +28,7 @@ class LetterEncoder final : public SampleEncoder {
     std::this_thread::sleep_for(std::chrono::microseconds(text.size() * 7919 % 300));
     if (text == "stop") throw std::runtime_error("encoder broke");
     if (text.starts_with("bad")) return Refusal{"too_ugly", "text is " + text};
+    if (text.starts_with("loud")) return Refusal{"no_sound", "1 sounds"};
     if (text.starts_with("long")) return Refusal{kTooLong, "9 tokens, limit 8"};
     EncodedSample sample;
     sample.key = record.key;

@@ -105,6 +105,17 @@ TEST_F(TooLongTest, EndTheRunWhereTheWholeSourceIsTooLong) {
               testing::ThrowsMessage<Error>(HasSubstr("all 9 are too long")));
 }
 
+TEST_F(TooLongTest, AreNoneWhereTheModelCannotTakeTheMediaOfAWholeSource) {
+  folder_.write("large.jsonl", line_of("loud one") + line_of("loud two"));
+  Loader loader(options(), encoder_);
+  EXPECT_THAT([&] { (void)loader.look(); },
+              testing::ThrowsMessage<Error>(
+                  AllOf(HasSubstr("data: the model cannot take the media of the source; where: "),
+                        HasSubstr("large.jsonl:1 no_sound: 1 sounds"))));
+  folder_.write("large.jsonl", line_of("loud one") + line_of("l2"));
+  EXPECT_EQ(Loader(options(), encoder_).look().dropped, 1);
+}
+
 TEST_F(TooLongTest, AreNamedBeforeTheFirstStepWithKeysThatNothingReads) {
   std::string text;
   for (int i = 0; i < 10; ++i) text += R"({"id":1,)" + line_of(str("s", i)).substr(1);

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "app/cli/commands.h"
 #include "app/cli/output_file.h"
@@ -76,16 +78,28 @@ void print(const std::vector<data::Survey>& surveys, bool json) {
   std::cout << list.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-ExitCode refuse(std::int64_t bad, std::int64_t surveyed, const std::string& where,
-                const std::string& rule) {
-  log_note(str("input error: data: too many bad samples", where, "; found: ", bad, " of ", surveyed,
-               "; expected: ", rule, "; fix: repair the records listed above"));
-  return ExitCode::kDataLimit;
+/// Whether files that records name are all that is wrong.
+bool only_misses_files(std::span<const data::Survey> surveys) {
+  return std::ranges::all_of(surveys, [](const data::Survey& survey) {
+    return std::ranges::all_of(survey.bad,
+                               [](const auto& reason) { return reason.first == "missing_file"; });
+  });
+}
+
+[[noreturn]] void refuse(std::span<const data::Survey> surveys, const std::string& found,
+                         const std::string& where, const std::string& rule) {
+  TRIB_RAISE(Fault::kInput, .what = "data: too many bad samples", .where = where, .found = found,
+             .expected = rule,
+             .fix = only_misses_files(surveys)
+                        ? "give the folder that their paths start from: --images FOLDER, or "
+                          "`images` of the source"
+                        : "repair the records listed above",
+             .exit = ExitCode::kDataLimit);
 }
 
 /// Applies the limits of a training run: data.bad_fraction of all records, at least
 /// data.bad_at_least, and half of a source. Below them the last line counts the bad records.
-ExitCode judge(const std::vector<data::Survey>& surveys, const config::DataSection& data) {
+void judge(const std::vector<data::Survey>& surveys, const config::DataSection& data) {
   std::int64_t bad = 0;
   std::int64_t surveyed = 0;
   for (const data::Survey& survey : surveys) {
@@ -95,15 +109,15 @@ ExitCode judge(const std::vector<data::Survey>& surveys, const config::DataSecti
   const auto share = static_cast<std::int64_t>(data.bad_fraction * static_cast<double>(surveyed));
   const std::string rule = str("at most ", data.bad_fraction * 100, " % (data.bad_fraction), or ",
                                data.bad_at_least, " (data.bad_at_least)");
-  if (bad > std::max(data.bad_at_least, share)) return refuse(bad, surveyed, "", rule);
+  if (bad > std::max(data.bad_at_least, share))
+    refuse(surveys, str(bad, " of ", surveyed), "", rule);
   for (const data::Survey& survey : surveys)
     if (survey.bad_records() > data::max_bad_of_source(survey.surveyed, data.bad_fraction))
-      return refuse(survey.bad_records(), survey.surveyed, "; where: " + survey.path,
-                    "at most half of the records of a source, or data.bad_fraction of them");
+      refuse({&survey, 1}, str(survey.bad_records(), " of ", survey.surveyed), survey.path,
+             "at most half of the records of a source, or data.bad_fraction of them");
   if (bad > 0)
     log_note(
         str("data: ", bad, " of ", surveyed, " records are bad; training replaces them: ", rule));
-  return ExitCode::kDone;
 }
 
 /// Refuses a histogram that could not be written, or not be read by its name, before the survey.
@@ -155,10 +169,10 @@ ExitCode inspect(const Arguments& arguments) {
     surveys.push_back(data::survey_source(source, {.limit = arguments.limit}));
   }
   print(surveys, arguments.json);
-  const ExitCode judged = judge(surveys, run.data);
-  if (judged == ExitCode::kDone && !arguments.histogram.empty())
-    write_histogram(arguments, surveys);
-  return judged;
+  std::cout << std::flush;  // before what is said of the records, where both go to one file
+  judge(surveys, run.data);
+  if (!arguments.histogram.empty()) write_histogram(arguments, surveys);
+  return ExitCode::kDone;
 }
 
 }  // namespace

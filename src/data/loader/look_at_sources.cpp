@@ -27,6 +27,13 @@ std::optional<std::string> why_too_long(const Result<SampleShape>& shape) {
   return shape.refusal().reason;
 }
 
+/// Names a record whose media the model cannot take, and says why; null for any other.
+std::optional<std::string> why_not_taken(const Record& record, const Result<SampleShape>& shape) {
+  if (shape || (shape.refusal().code != "no_vision" && shape.refusal().code != "no_sound"))
+    return std::nullopt;
+  return str(record.key, " ", shape.refusal().code, ": ", shape.refusal().reason);
+}
+
 std::string list_keys(const std::map<std::string, std::int64_t>& keys) {
   std::string text;
   std::size_t named = 0;
@@ -44,7 +51,9 @@ void look_at_source(const config::SourceSection& source, config::TooLong too_lon
   std::int64_t tokens = 0;
   std::int64_t dropped = 0;
   std::int64_t too_long = 0;
+  std::int64_t not_taken = 0;
   std::string example;
+  std::string first_not_taken;
   for (std::int64_t i = 0; i < looked_at; ++i) {
     const Result<Record> record = files.read_train(i * files.train_size() / looked_at);
     if (record)
@@ -52,6 +61,8 @@ void look_at_source(const config::SourceSection& source, config::TooLong too_lon
     const Result<SampleShape> shape = describe(record, encoder);
     if (shape) tokens += shape.value().tokens.count;
     dropped += shape ? 0 : 1;
+    if (const auto why = record ? why_not_taken(record.value(), shape) : std::nullopt)
+      if (not_taken++ == 0) first_not_taken = *why;
     const auto reason = why_too_long(shape);
     if (!reason) continue;
     if (too_long++ == 0) example = str(record.value().key, " with ", *reason);
@@ -61,6 +72,11 @@ void look_at_source(const config::SourceSection& source, config::TooLong too_lon
                .where = files.file().path(),
                .found = str("all ", too_long, " are too long: ", example),
                .fix = str(kFix, ", or leave the source out"), .exit = ExitCode::kDataLimit);
+  TRIB_REQUIRE(
+      not_taken == 0 || not_taken < looked_at,
+      .what = "data: the model cannot take the media of the source", .where = files.file().path(),
+      .found = str("all ", looked_at, " records looked at; the first is ", first_not_taken),
+      .fix = "set model.path to a model with an encoder for them, or leave the source out");
   const double scale = static_cast<double>(files.train_size()) / static_cast<double>(looked_at);
   look.tokens += std::llround(scale * static_cast<double>(tokens));
   look.dropped += std::llround(scale * static_cast<double>(dropped));

@@ -30,6 +30,10 @@ std::optional<OtherFile> recognise_file(const std::string& path, std::string_vie
     return OtherFile{"compressed by zstd", str("zstd -d ", path, " -o ", without_extension(path))};
   if (beginning.starts_with("\xfd\x37zXZ"sv))
     return OtherFile{"compressed by xz", str("unxz -k ", path)};
+  if (beginning.starts_with("\xff\xfe"sv) || beginning.starts_with("\xfe\xff"sv))
+    return OtherFile{"text in UTF-16",
+                     str("iconv -f UTF-16 -t UTF-8 ", path, " -o ", without_extension(path),
+                         ".utf8", std::filesystem::path(path).extension().string())};
   if (beginning.starts_with("PK\x03\x04"sv)) return OtherFile{"a zip archive", str("unzip ", path)};
   return std::nullopt;
 }
