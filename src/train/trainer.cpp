@@ -153,6 +153,8 @@ void print_variables(std::ostream& out) {
 void print_notes(std::ostream& out, const Session& session,
                  const std::vector<std::string>& findings) {
   for (const std::string& idle : config::list_idle_values(session.config)) log_warning(idle);
+  for (const std::string& misfit : list_misfits(session.config.model, session.model_config))
+    log_warning(misfit);
   const std::string other_template =
       data::describe_other_template(session.config.model.path, session.model_config.family);
   if (!other_template.empty()) out << other_template << "\n";

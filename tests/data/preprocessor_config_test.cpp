@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "data/preprocess/processor_file.h"
+#include "data/preprocess/whisper.h"
 
 namespace tributary::data {
 namespace {
@@ -56,6 +58,51 @@ TEST_F(PreprocessorFile, GivesLimitsOfTheLayoutOfTransformers5) {
   EXPECT_EQ(read().clip, (PixelLimits{800, 9000}));
   EXPECT_EQ(read(PixelLimits{1000, 10000}).image, (PixelLimits{1000, 10000}));
   EXPECT_EQ(read(PixelLimits{1000, 10000}).clip, (PixelLimits{1000, 9000}));
+}
+
+TEST_F(PreprocessorFile, OfTransformers5HasThePartsInOneFileThatCounts) {
+  write("processor_config.json", R"({"processor_class": "x",
+    "image_processor": {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+                        "size": {"shortest_edge": 784, "longest_edge": 50176}},
+    "video_processor": {"size": {"shortest_edge": 800, "longest_edge": 9000}}})");
+  write("preprocessor_config.json", R"({"min_pixels": 3136, "image_mean": [0, 0, 0]})");
+  write("video_preprocessor_config.json", R"({"min_pixels": 3136})");
+  const PreprocessorConfig config = read();
+  EXPECT_EQ(config.image, (PixelLimits{784, 50176}));
+  EXPECT_EQ(config.clip, (PixelLimits{800, 9000}));
+  EXPECT_THAT(config.mean, testing::Each(0.5F));
+  EXPECT_THAT(config.deviation, testing::Each(0.5F));
+}
+
+TEST_F(PreprocessorFile, StandsAloneWhereTheFileOfTheProcessorHasNoParts) {
+  write("processor_config.json", R"({"processor_class": "x"})");
+  write("preprocessor_config.json", R"({"max_pixels": 9000})");
+  EXPECT_EQ(read().image.most, 9000);
+}
+
+TEST_F(PreprocessorFile, NamesTheMemberThatIsWrong) {
+  write("processor_config.json", R"({"image_processor": {"patch_size": 16}})");
+  EXPECT_THAT([&] { (void)read(); },
+              ThrowsMessage<Error>(HasSubstr("processor_config.json image_processor patch_size")));
+  write("processor_config.json", R"({"image_processor": 16})");
+  EXPECT_THAT([&] { (void)read(); }, ThrowsMessage<Error>(HasSubstr("are no JSON object")));
+}
+
+TEST_F(PreprocessorFile, IsMissedByAModelThatSees) {
+  config::ModelConfig model;
+  EXPECT_EQ(describe_missing_processor(directory_, model), "");
+  model.vision.emplace();
+  EXPECT_THAT(describe_missing_processor(directory_, model), HasSubstr("colours"));
+  write("preprocessor_config.json", "{}");
+  EXPECT_EQ(describe_missing_processor(directory_, model), "");
+}
+
+TEST_F(PreprocessorFile, OfASoundIsTheFeatureExtractor) {
+  const config::AudioConfig model;
+  write("preprocessor_config.json", R"({"sampling_rate": 8000})");
+  EXPECT_EQ(read_sound_config(directory_, model).rate, 8000);
+  write("processor_config.json", R"({"feature_extractor": {"sampling_rate": 24000}})");
+  EXPECT_EQ(read_sound_config(directory_, model).rate, 24000);
 }
 
 TEST_F(PreprocessorFile, MustAgreeWithTheModel) {

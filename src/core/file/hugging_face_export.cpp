@@ -168,8 +168,9 @@ void write_chat_template(FileSystem& files, const HuggingFaceExport& content,
   const auto given = [&](const char* name) {
     return exists(files, content.source_directory + "/" + name);
   };
-  if (!given("preprocessor_config.json") || !given("tokenizer_config.json") ||
-      given("chat_template.json") || given("chat_template.jinja"))
+  const bool has_processor = given("preprocessor_config.json") || given("processor_config.json");
+  if (!has_processor || !given("tokenizer_config.json") || given("chat_template.json") ||
+      given("chat_template.jinja"))
     return;
   const std::string from = content.source_directory + "/tokenizer_config.json";
   const nlohmann::json config = parse_json(read_text_file(files, from, kMaxCompanionBytes), from);

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "core/file/given_file.h"
 #include "core/json.h"
+#include "data/preprocess/processor_file.h"
 
 namespace tributary::data {
 namespace {
@@ -16,14 +15,13 @@ constexpr std::int64_t kMaxPixels = std::int64_t{1} << 40;
 // Of the released Qwen3-VL: pixels of all frames, of which two are one step.
 constexpr PixelLimits kWholeClip{.least = 4096, .most = 25165824};
 
-/// One file of settings; a missing file answers every question with the given default.
+/// Settings of one part; where there are none, every question gets the given default.
 class Settings {
  public:
-  explicit Settings(std::string path) : path_(std::move(path)) {
-    if (!std::filesystem::exists(path_)) return;
-    json_ = read_given_json(path_, {.what = "data: cannot read the image processor's file"});
-    TRIB_REQUIRE(json_.is_object(), .what = "data: image processor's file is no JSON object",
-                 .where = path_, .found = json_.type_name());
+  Settings(const std::string& directory, ProcessorPart part) {
+    ProcessorSettings found = find_processor_settings(directory, part);
+    path_ = std::move(found.where);
+    json_ = std::move(found.values);
   }
 
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -171,8 +169,8 @@ void check_deviation(const Settings& settings, const std::array<float, 3>& devia
 PreprocessorConfig read_preprocessor_config(const std::string& directory,
                                             const config::VisionConfig& vision,
                                             std::optional<PixelLimits> limits) {
-  const Settings image(directory + "/preprocessor_config.json");
-  const Settings clip(directory + "/video_preprocessor_config.json");
+  const Settings image(directory, ProcessorPart::kPictures);
+  const Settings clip(directory, ProcessorPart::kClips);
   PreprocessorConfig config;
   config.patch = agreed(image, "patch_size", vision.patch);
   config.temporal_patch = agreed(image, "temporal_patch_size", vision.temporal_patch);

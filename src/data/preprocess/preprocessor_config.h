@@ -56,8 +56,8 @@ struct PreprocessorConfig {
   [[nodiscard]] std::int64_t patch_width() const { return 3 * temporal_patch * patch * patch; }
 };
 
-/// Reads DIRECTORY/preprocessor_config.json (and video_preprocessor_config.json for clips); where
-/// a file or a field is absent, patch sizes come from `vision` and the rest from the struct above.
+/// Reads the settings of DIRECTORY's processor (processor_file.h); where a file or a field is
+/// absent, patch sizes come from `vision` and the rest from the struct above.
 ///
 /// units:  `limits` are those of the run (data.min_pixels, data.max_pixels); the result keeps them
 ///         and those of the file. Tiles keep them together, and a thumbnail does not count

@@ -1,24 +1,23 @@
 #include "data/preprocess/whisper.h"
 
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "core/file/given_file.h"
 #include "core/json.h"
+#include "data/preprocess/processor_file.h"
 #include "data/preprocess/resample.h"
 
 namespace tributary::data {
 SoundConfig read_sound_config(const std::string& directory, const config::AudioConfig& model) {
   SoundConfig config{.model = model};
-  const std::string path = directory + "/preprocessor_config.json";
-  if (!std::filesystem::exists(path)) return config;
-  const Json json =
-      read_given_json(path, {.what = "data: cannot read the feature extractor's file"});
+  const ProcessorSettings settings = find_processor_settings(directory, ProcessorPart::kSounds);
+  if (settings.values.is_null()) return config;
+  const std::string& path = settings.where;
+  const Json& json = settings.values;
   const auto whole = [&](const char* key, std::int64_t standard) {
-    const auto found = json.is_object() ? json.find(key) : json.end();
-    if (!json.is_object() || found == json.end() || found->is_null()) return standard;
+    const auto found = json.find(key);
+    if (found == json.end() || found->is_null()) return standard;
     TRIB_REQUIRE(found->is_number_integer() && *found >= 1 && *found <= 1 << 20,
                  .what = "data: impossible number in the feature extractor's file",
                  .where = str(path, " ", key), .found = found->dump(),

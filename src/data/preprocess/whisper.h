@@ -30,7 +30,8 @@ struct SoundConfig {
 using LogMel = std::function<std::vector<float>(std::span<const float> samples,
                                                 const SoundConfig& config, std::int64_t frames)>;
 
-/// Reads DIRECTORY/preprocessor_config.json; where it or a field is absent, the settings above.
+/// Reads the settings of DIRECTORY's processor (processor_file.h); where a file or a field is
+/// absent, they are those above.
 ///
 /// errors: Fault::kInput naming file and field: wrong type, another size than config.json says
 [[nodiscard]] SoundConfig read_sound_config(const std::string& directory,

@@ -41,6 +41,7 @@ constexpr std::array kFiles{"config.json",
                             "vocab.json",
                             "merges.txt",
                             "chat_template.jinja",
+                            "processor_config.json",
                             "preprocessor_config.json",
                             "video_preprocessor_config.json"};
 

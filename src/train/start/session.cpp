@@ -150,7 +150,7 @@ std::string digest_template(const data::Tokenizer& tokenizer) {
 
 /// The identity of an opened run: describe_identity of its configuration, and what lies behind it:
 /// `model.shape`, `optimizer.kind`, and digests of the tokenizer, the chat template, the image
-/// settings (preprocessor_config.json) and the data (files and first images).
+/// settings (of the processor's files) and the data (files and first images).
 ///
 /// errors: Fault::kResource when a file of the model cannot be read
 RunIdentity identify(const Session& session) {
@@ -166,6 +166,8 @@ RunIdentity identify(const Session& session) {
     identity["model.tokenizer"] += digest_file(folder + "/" + file, kMostFileBytes);
   identity["model.preprocessor"] =
       digest_file(folder + "/preprocessor_config.json", kMostFileBytes);
+  if (const std::string file = folder + "/processor_config.json"; std::filesystem::exists(file))
+    identity["model.preprocessor"] += digest_file(file, kMostFileBytes);
   identity["model.chat_template"] = digest_template(*session.tokenizer);
   identity["optimizer.kind"] = session.optimizer->kind();
   identity["data.digest"] = data;

@@ -3,13 +3,16 @@
 #include <array>
 #include <cstdio>
 #include <ostream>
+#include <utility>
 
+#include "config/family/known_modules.h"
 #include "config/run/adapter.h"
 #include "config/run/mesh_shape.h"
 #include "config/run/objective.h"
 #include "config/run/read_run_config.h"
 #include "core/machine/cores.h"
 #include "core/text.h"
+#include "data/preprocess/processor_file.h"
 #include "train/metrics/environment.h"
 
 namespace tributary::train {
@@ -126,6 +129,18 @@ void print_data(std::ostream& out, const config::RunConfig& config, const data::
                  describe_count(size.steps_of_epoch), " steps an epoch; ",
                  describe_count(size.steps), " steps are ", shown.data(), " epochs (about: by ",
                  data::kLookedAt, " records of each source)"));
+}
+
+std::vector<std::string> list_misfits(const config::ModelSection& section,
+                                      const config::ModelConfig& model) {
+  std::vector<std::string> misfits;
+  const std::vector<config::FrontModule> front = config::front_modules(model);
+  for (const std::string& module : section.freeze)
+    if (module != config::kBackboneModule && config::find_module(front, module) == nullptr)
+      misfits.push_back(str("model.freeze names ", module, ", which the model does not have"));
+  std::string missing = data::describe_missing_processor(section.path, model);
+  if (!missing.empty()) misfits.push_back(std::move(missing));
+  return misfits;
 }
 
 std::string describe_shortage(const MemoryNeed& need, const MemoryPlace& place) {

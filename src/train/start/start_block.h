@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include "data/loader/data_size.h"
 #include "data/loader/loader.h"
@@ -22,6 +23,13 @@ void print_start(std::ostream& out, const config::RunConfig& config, const Ranks
 
 /// Says how many records are trained on, held out and dropped, and how often the run sees them.
 void print_data(std::ostream& out, const config::RunConfig& config, const data::DataSize& size);
+
+/// Says what of the section `model` does not go with the model, though it can be trained: frozen
+/// modules that it does not have, a directory without the settings of a processor.
+///
+/// errors: as data::describe_missing_processor
+[[nodiscard]] std::vector<std::string> list_misfits(const config::ModelSection& section,
+                                                    const config::ModelConfig& model);
 
 /// Says that activations of a full microbatch may not fit beside what is kept; empty where they do.
 [[nodiscard]] std::string describe_shortage(const MemoryNeed& need, const MemoryPlace& place);
