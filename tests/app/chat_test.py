@@ -61,7 +61,7 @@ class Chat(TinyModelCase):
     def test_chat_goes_on_behind_an_error(self):
         out, error = self.talk("/image none.png", "/fly", "why? " * 200, "why?")
         self.assertEqual(out, self.answer("why?"))
-        for words in ("app: this model reads text alone", 'app: unknown command; found: "/fly"',
+        for words in ("app: this model takes no images", 'app: unknown command; found: "/fly"',
                       "app: the prompt fills the model's context"):
             self.assertIn(words, error)
         self.make_vision_model()

@@ -115,6 +115,8 @@ class Evaluate(TinyModelCase):
                 ([self.model, data], "command line not understood")):
             with self.subTest(words):
                 self.assert_refused(["evaluate", *words], *expected)
+        self.assert_refused(["evaluate", self.model, bad, *out], "found: 1 bad ones; the first is "
+                            "no_vision", exit_code=3)
 
 
 if __name__ == "__main__":

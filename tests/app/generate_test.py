@@ -98,7 +98,7 @@ class Generate(TinyModelCase):
                 ([self.path("empty"), *ask], "app: neither a model nor a run",
                  "found: no config.json, config.yaml or MANIFEST.json"),
                 ([self.model, *ask, "--image", self.path("note.png")],
-                 "app: this model reads text alone", "found: 1 image"),
+                 "app: this model takes no images", "found: 1 image"),
                 ([self.model, "--prompt", ""], "app: the prompt is empty"),
                 ([self.model, *ask, "--top-p", "0"], "found: top_p 0"),
                 ([self.model, *ask, "--seed", "-1"], "app: seed is negative", "where: --seed"),

@@ -14,6 +14,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr const char* kPictureKinds = "JPEG, PNG, WebP, GIF or BMP";
+constexpr const char* kSoundKinds = "WAV, FLAC, Ogg, MP3, M4A or MP4";
+
 /// Reads a file that the user named. `kind` says what it is to be: "image".
 std::vector<std::uint8_t> read_media(const std::string& path, const std::string& kind,
                                      const std::string& formats) {
@@ -32,19 +35,18 @@ std::vector<std::uint8_t> read_media(const std::string& path, const std::string&
 }  // namespace
 
 ChatPicture read_picture(const std::string& path) {
-  Result<data::Picture> picture = data::decode_picture(read_media(path, "image", "JPEG or PNG"));
+  Result<data::Picture> picture = data::decode_picture(read_media(path, "image", kPictureKinds));
   TRIB_REQUIRE(picture.has_value(), .what = "app: image cannot be decoded", .where = path,
                .found = str(picture.refusal().code, ": ", picture.refusal().reason),
-               .expected = "a JPEG or PNG file");
+               .expected = str("a ", kPictureKinds, " file"));
   return {.name = path, .picture = std::move(picture).value()};
 }
 
 ChatSound read_sound(const std::string& path) {
-  Result<data::Sound> sound =
-      data::decode_sound(read_media(path, "sound", "WAV, FLAC, Ogg, MP3, M4A or MP4"));
+  Result<data::Sound> sound = data::decode_sound(read_media(path, "sound", kSoundKinds));
   TRIB_REQUIRE(sound.has_value(), .what = "app: sound cannot be decoded", .where = path,
                .found = str(sound.refusal().code, ": ", sound.refusal().reason),
-               .expected = "a WAV, FLAC, Ogg, MP3, M4A or MP4 file");
+               .expected = str("a ", kSoundKinds, " file"));
   return {.name = path, .sound = std::move(sound).value()};
 }
 
@@ -61,13 +63,13 @@ void add_sound(ChatSound sound, data::Turn& turn, ChatRequest& request) {
 }
 
 void require_hearing(const ChatModel& model, const std::string& path, std::size_t sounds) {
-  TRIB_REQUIRE(model.hears(), .what = "app: this model hears nothing", .where = path,
+  TRIB_REQUIRE(model.hears(), .what = "app: this model takes no sounds", .where = path,
                .found = str(sounds, sounds == 1 ? " sound" : " sounds"),
                .fix = "leave the sounds out, or use a model with an encoder of sound");
 }
 
 void require_vision(const ChatModel& model, const std::string& path, std::size_t images) {
-  TRIB_REQUIRE(model.sees_pictures(), .what = "app: this model reads text alone", .where = path,
+  TRIB_REQUIRE(model.sees_pictures(), .what = "app: this model takes no images", .where = path,
                .found = str(images, images == 1 ? " image" : " images"),
                .fix = "leave the images out, or use a model with a vision tower");
 }

@@ -47,7 +47,8 @@ Run declare_generate(Verb& verb) {
   // Shared with the Run, which outlives this call.
   const auto given = std::make_shared<GenerateArguments>();
   declare_model(verb, given->answer);
-  verb.option("--image", given->images, "JPEG or PNG file; may be given several times");
+  verb.option("--image", given->images,
+              "JPEG, PNG, WebP, GIF or BMP file; may be given several times");
   verb.option("--audio", given->sounds,
               "WAV, FLAC, Ogg, MP3, M4A or MP4 file; may be given several times");
   verb.required("--prompt", given->prompt, "What the user says, after images and sounds");

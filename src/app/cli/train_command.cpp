@@ -11,6 +11,7 @@
 #include "app/report/run_record.h"
 #include "app/report/write_report.h"
 #include "app/requests/job_plan.h"
+#include "config/family/model_config.h"
 #include "config/run/read_run_config.h"
 #include "config/run/stage_configs.h"
 #include "core/error.h"
@@ -21,17 +22,27 @@
 namespace tributary::app {
 namespace {
 
-/// The `generate` command to try next: with a held-out question about a picture, or a template.
-std::string generate_words(const std::string& directory, const RunRecord& run) {
+/// The `generate` command to try next: with a held-out question about a picture, or a template
+/// with what `model` takes.
+std::string generate_words(const std::string& directory, const RunRecord& run,
+                           const config::ModelConfig& model) {
   const auto is_seen = [](const Prediction& each) {
     return each.images.size() == 1 && !each.images.front().starts_with("data:");
   };
   const auto found = std::find_if(run.predictions.begin(), run.predictions.end(), is_seen);
   const bool any = found != run.predictions.end();
-  const std::string picture =
-      any ? (std::filesystem::path(directory) / found->images.front()).string() : "PICTURE.png";
-  return str(" generate ", shell_word(directory), " --image ", shell_word(picture), " --prompt ",
-             shell_word(any ? found->question : "What is this?"));
+  std::string media;
+  if (any)
+    media = str(" --image ",
+                shell_word((std::filesystem::path(directory) / found->images.front()).string()));
+  else if (model.vision)
+    media = " --image PICTURE.png";
+  else if (model.audio)
+    media = " --audio SOUND.wav";
+  const std::string question = any             ? found->question
+                               : media.empty() ? "Who are you?"
+                                               : "What is this?";
+  return str(" generate ", shell_word(directory), media, " --prompt ", shell_word(question));
 }
 
 /// What a run left: the report that was drawn, and its summary where it has one.
@@ -65,19 +76,22 @@ Json describe_imagined(const RankOutcome& outcome) {
 }
 
 /// Writes the report of a run that ended well and suggests what to type next.
-void finish_run(const std::string& directory, ExitCode code, const std::string& program) {
+void finish_run(const config::RunConfig& config, ExitCode code, const std::string& program) {
+  const std::string directory = config::run_directory(config);
   const std::string report = directory + "/report.html";
   const RunRecord run = read_run(directory);
   write_report_file(write_report(run), report);
   std::cout << "\nreport: " << report << "\n";
   if (code != ExitCode::kDone) return;
-  std::cout << "ask the model:\n  " << program << generate_words(directory, run) << "\n";
+  std::cout << "ask the model:\n  " << program
+            << generate_words(directory, run, config::read_model_config(config.model.path)) << "\n";
 }
 
 /// Tries to write the report of a run that failed; a full disk may prevent it. A run that was
 /// refused before it started has no error in its directory and gets no report.
 void draw_failed_run(const std::string& directory, const std::string& error) {
-  if (!std::filesystem::exists(directory + "/config.yaml")) return;
+  for (const char* file : {"/config.yaml", "/metrics.jsonl"})
+    if (!std::filesystem::exists(directory + file)) return;
   try {
     const RunRecord run = read_run(directory);
     if (run.failure.empty() || !error.starts_with(run.failure)) return;
@@ -148,8 +162,10 @@ Run declare_train(Verb& verb) {
       "  parallel.dp_shard=N  parallel.tp=N  parallel.pp=N");
   verb.before_launch([options, plan](std::int64_t ranks, const std::vector<std::string>& more) {
     const std::vector<std::string> keys = keys_of(*options, *plan);
+    TRIB_REQUIRE(!options->dry_run, .what = "app: a dry run under a launcher", .where = "--dry-run",
+                 .found = str("launch -n ", ranks), .expected = "one process, which speaks for all",
+                 .fix = str("tributary train ", options->config, " --dry-run --ranks ", ranks));
     BesideRanks beside;
-    if (options->dry_run) return beside;
     std::vector<std::string> of_ranks = keys;
     of_ranks.insert(of_ranks.end(), more.begin(), more.end());
     beside.planned = check_job(options->config, of_ranks, ranks);
@@ -185,7 +201,7 @@ Run declare_train(Verb& verb) {
     for (const config::RunConfig& stage : stages) {
       const std::string run = config::run_directory(stage);
       if (!std::filesystem::exists(run + "/config.yaml")) continue;
-      finish_run(run, outcome.code, own_program_words());
+      finish_run(stage, outcome.code, own_program_words());
       runs.push_back(describe_run(run));
     }
     answer.give({{"runs", std::move(runs)}, {"exit_code", static_cast<int>(outcome.code)}});

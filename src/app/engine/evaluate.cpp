@@ -96,11 +96,17 @@ train::ValidationResult answer_all(const EvaluateOptions& options, const train::
                                                                  session.health->progress();
                                                                return false;
                                                              }});
-  TRIB_REQUIRE(!result.predictions.empty(), .what = "app: no record could be answered",
-               .where = options.data.path, .found = str(result.refused, " bad ones"),
-               .expected = "records with a question and an answer",
-               .fix = "tributary data inspect says what is wrong with each",
-               .exit = ExitCode::kDataLimit);
+  if (result.predictions.empty()) {
+    const Result<data::HeldOutSample> first = session.held_out->load(/*source=*/0, /*position=*/0);
+    TRIB_RAISE(
+        Fault::kInput, .what = "app: no record could be answered", .where = options.data.path,
+        .found =
+            str(result.refused, " bad ones",
+                first ? ""
+                      : str("; the first is ", first.refusal().code, ": ", first.refusal().reason)),
+        .expected = "records with a question and an answer that this model takes",
+        .exit = ExitCode::kDataLimit);
+  }
   return result;
 }
 
