@@ -171,7 +171,11 @@ at::Tensor Backbone::forward(int stage, const at::Tensor& hidden, const at::Tens
 }
 
 std::int64_t Backbone::input_width(int stage) const {
-  const auto before = static_cast<std::int64_t>(layers_of(stage).first);
+  std::int64_t before = 0;  // not `first` of the stage: one without layers has none
+  for (int earlier = 0; earlier < stage; ++earlier) {
+    const auto [first, end] = layers_of(earlier);
+    before += static_cast<std::int64_t>(end - first);
+  }
   return config_.width * (1 + std::max<std::int64_t>(0, config_.deepstack_levels - before));
 }
 

@@ -245,8 +245,13 @@ class EachFamily(FamilyCase):
         values = self.workplace(family)
         steps = {"steps": 6, "dir": str(self.shared / f"{family}-run")}
         config = self.config(f"{family}-run", run=steps, **values)
-        done = tiny_run.train(self.program, config)
+        freeze = ["model.freeze=[vision]"] if family == "qwen3" else []  # which it does not have
+        done = tiny_run.train(self.program, config, *freeze)
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual("model.freeze names vision, which the model" in done.stderr, bool(freeze))
+        asked = done.stdout.split("ask the model:\n")[1]
+        self.assertEqual("--image" in asked, family not in (*TEXT, "qwen2_audio"))
+        self.assertEqual("--audio" in asked, family == "qwen2_audio")
         alone = self.losses(f"{family}-run")
         self.assertEqual(len(alone), 6)
         self.assertLess(alone[-1], alone[0])
@@ -254,12 +259,27 @@ class EachFamily(FamilyCase):
         longest = 80 if family in ("qwen2_vl", "qwen3_vl", *TEXT) else 100
         degrees = {"tp": ["parallel.tp=2"],
                    "pp": ["parallel.pp=2", f"batch.capacity_tokens={longest}"]}
+        if family == "qwen3_vl":  # levels of deepstack pass between stages, one of them has no layer
+            degrees["pp"] = ["--plan", self.write_plan(longest)]
         if family in WITHOUT_CELLS:
             degrees["cp"] = ["parallel.cp=2"]
             self.compare_adapters(family, config)
         for name, words in degrees.items():
             self.compare(alone, self.share(config, f"{family}-{name}", words))
         return config
+
+    def write_plan(self, tokens):
+        """Four stages of two processes: the embedding, two layers, the head."""
+        plan = {"format": "tributary.plan/1",
+                "modules": {"vision": {"placement": "inline"}, "projector": {"placement": "inline"},
+                            "backbone": {"ranks": "0-1", "mesh": {"pp": 2}, "schedule": "interleaved",
+                                         "stages": [["embed"], ["0"], ["1"], ["head"]]}},
+                "edges": [{"from": "vision", "to": "projector"},
+                          {"from": "projector", "to": "backbone"}],
+                "batch": {"capacity_tokens": tokens}}
+        path = self.shared / "stages.json"
+        path.write_text(json.dumps(plan))
+        return str(path)
 
     def share(self, config, name, words):
         """Losses of a run on two processes."""
