@@ -22,7 +22,7 @@ constexpr std::uint32_t kPageBytes = 256 << 10;
 constexpr std::uint32_t kPages = (std::uint64_t{4} << 30) / kPageBytes;
 constexpr std::size_t kShuffled = 48;
 constexpr std::uint64_t kLateBy = 300;
-constexpr std::size_t kMostRuns = 8;
+constexpr std::size_t kMaxRuns = 8;
 
 /// Pages of objects: log-normal around 1,200 tokens of 4,096 values of two bytes.
 std::vector<std::uint32_t> draw_sizes() {
@@ -43,14 +43,14 @@ struct Live {
 };
 
 void allocate_and_free(benchmark::State& state) {
-  const auto most_used = static_cast<std::uint32_t>(kPages * state.range(0) / 100);
+  const auto max_used = static_cast<std::uint32_t>(kPages * state.range(0) / 100);
   const auto late = static_cast<std::uint64_t>(state.range(1));
   const std::vector<std::uint32_t> sizes = draw_sizes();
   RandomStream draw(1, "order");
   Arena arena(kPages);
   std::deque<Live> live;
   std::uint64_t made = 0, failed = 0, in_one_run = 0;
-  std::size_t most_runs = 0;
+  std::size_t max_runs = 0;
   const auto give_back = [&] {
     for (;;) {
       const auto place =
@@ -65,11 +65,11 @@ void allocate_and_free(benchmark::State& state) {
   };
   for (auto _ : state) {
     const std::uint32_t pages = sizes[made % sizes.size()];
-    while (arena.used_pages() + pages > most_used) give_back();
+    while (arena.used_pages() + pages > max_used) give_back();
     std::vector<PageRun> runs = *arena.allocate(pages, Urgency::kLow);
-    failed += runs.size() > kMostRuns ? 1 : 0;
+    failed += runs.size() > kMaxRuns ? 1 : 0;
     in_one_run += runs.size() == 1 ? 1 : 0;
-    most_runs = std::max(most_runs, runs.size());
+    max_runs = std::max(max_runs, runs.size());
     live.push_back(
         {.runs = std::move(runs), .free_from = draw.below(100) < late ? made + kLateBy : made});
     ++made;
@@ -79,7 +79,7 @@ void allocate_and_free(benchmark::State& state) {
   };
   state.counters["failed_permille"] = 1e3 * of_all(failed);
   state.counters["one_run_percent"] = 1e2 * of_all(in_one_run);
-  state.counters["most_runs"] = static_cast<double>(most_runs);
+  state.counters["max_runs"] = static_cast<double>(max_runs);
 }
 BENCHMARK(allocate_and_free)
     ->ArgNames({"live", "late"})

@@ -25,7 +25,7 @@ namespace tributary::memory {
 namespace {
 
 constexpr std::uint32_t kPageBytes = 64 << 10;
-constexpr std::uint32_t kMostPages = 8;  // of an object
+constexpr std::uint32_t kMaxPages = 8;  // of an object
 constexpr std::uint32_t kKeysOfMicrobatch = 8;
 constexpr std::uint64_t kTicks = 100;  // of a step
 constexpr std::uint64_t kSteps = 3;    // that are measured, behind the first ones
@@ -44,7 +44,7 @@ struct JobSize {
 };
 
 std::uint32_t pages_of(std::uint64_t sample) {
-  return 1 + static_cast<std::uint32_t>(sample * 7 % kMostPages);
+  return 1 + static_cast<std::uint32_t>(sample * 7 % kMaxPages);
 }
 
 StepPlanned plan_of(const JobSize& size, std::uint64_t step) {
@@ -66,10 +66,10 @@ StepPlanned plan_of(const JobSize& size, std::uint64_t step) {
 class Job {
  public:
   explicit Job(const JobSize& size) : size_(size) {
-    const std::uint64_t share = size.objects * (kMostPages + 1) / 2 / size.owners + 1;
+    const std::uint64_t share = size.objects * (kMaxPages + 1) / 2 / size.owners + 1;
     const auto pages =
-        static_cast<std::uint32_t>(2 * kMostPages + share * (size.ahead + 1) * 10 / 9 + share);
-    ControllerConfig config{.timers = {}, .reserve_pages = kMostPages, .window = size.ahead};
+        static_cast<std::uint32_t>(2 * kMaxPages + share * (size.ahead + 1) * 10 / 9 + share);
+    ControllerConfig config{.timers = {}, .reserve_pages = kMaxPages, .window = size.ahead};
     std::vector<SegmentRow> rows;
     for (std::uint16_t i = 0; i < size.owners; ++i)
       rows.push_back({.process = owner_number(i),
@@ -96,7 +96,7 @@ class Job {
           OwnerConfig{
               .identity = {.process = owner_number(i), .epoch = 1},
               .place = {.process = owner_number(i), .page_bytes = kPageBytes, .pages = pages},
-              .reserve_pages = kMostPages,
+              .reserve_pages = kMaxPages,
               .window = size.ahead,
               .encoders = 4},
           table, Generations(generations_.back())));

@@ -142,7 +142,7 @@ PlanningProblem make_problem(const char* model, std::int64_t devices, std::int64
   if (space == Space::kSeparate) problem.space.placements = {config::Placement::kSeparate};
   if (space == Space::kInline) {
     problem.space.placements = {config::Placement::kInline};
-    problem.space.most_replicas = 4;  // else hardly any plan has a pipeline
+    problem.space.max_replicas = 4;  // else hardly any plan has a pipeline
   }
   return problem;
 }
@@ -150,7 +150,7 @@ PlanningProblem make_problem(const char* model, std::int64_t devices, std::int64
 void compare_orders(benchmark::State& state, const char* model, Space space) {
   const PlanningProblem problem = make_problem(model, state.range(0), state.range(1), space);
   OrderTimes sums{};
-  double most = -100;
+  double max = -100;
   int plans = 0;
   for (auto _ : state) {
     for (const FoundPlan& found : search_plan(problem).plans) {
@@ -163,14 +163,14 @@ void compare_orders(benchmark::State& state, const char* model, Space space) {
       }
       sums[0] += times[0] / 1e6 / double(problem.batches.size());
       for (std::size_t i = 1; i < times.size(); ++i) sums[i] += 100 * (times[i] / times[0] - 1);
-      most = std::max(most, 100 * (times[kPlaces] / times[0] - 1));
+      max = std::max(max, 100 * (times[kPlaces] / times[0] - 1));
       ++plans;
     }
   }
   state.counters["plans"] = plans;
   if (plans == 0) return;
   for (std::size_t i = 0; i < sums.size(); ++i) state.counters[kNames[i]] = sums[i] / plans;
-  state.counters["places_most"] = most;
+  state.counters["places_max"] = max;
 }
 
 #define TRIB_SIZES               \

@@ -19,7 +19,7 @@ void group(benchmark::State& state, bool is_layered) {
   double worst = 0;
   double evaluations = 0;
   double greedy_share = 0;
-  double least_share = 1;
+  double min_share = 1;
   for (auto _ : state) {
     RandomStream random(seed++ % kProblems, "bench");
     SharingProblem problem = random_sharing_problem(random, state.range(0), state.range(1), 10);
@@ -39,14 +39,14 @@ void group(benchmark::State& state, bool is_layered) {
     const double share = static_cast<double>(found.certificate.value.count) /
                          static_cast<double>(merge_stages(problem).certificate.value.count);
     greedy_share += share;
-    least_share = std::min(least_share, share);
+    min_share = std::min(min_share, share);
     state.ResumeTiming();
   }
   const auto runs = static_cast<double>(state.iterations());
   state.counters["worst_s"] = worst;
   state.counters["stages_looked_at"] = evaluations / runs;
   state.counters["optimum_over_greedy"] = greedy_share / runs;
-  state.counters["least_optimum_over_greedy"] = least_share;
+  state.counters["min_optimum_over_greedy"] = min_share;
 }
 
 BENCHMARK_CAPTURE(group, independent, false)

@@ -68,14 +68,14 @@ class Bench:
         self.folder = arguments.work.resolve()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        size = {"median_patches": 64, "most_patches": 256} if arguments.quick else {}
+        size = {"median_patches": 64, "max_patches": 256} if arguments.quick else {}
         records = arguments.samples * arguments.steps // 2
         drawn = {name: pictured_model.write_data(self.folder / name, records, pictured_model.Sizes(**size, **kind))
                  for name, kind in (("rare", RARE), ("frequent", FREQUENT))}
         shape = pictured_model.find_shape(1 / TOWER_TO_BACKBONE, 1e9 * arguments.gflop, drawn["frequent"], 1)
         self.flop = {name: pictured_model.flop_of(shape, each) for name, each in drawn.items()}
         ids = pictured_model.write_tokenizer(self.folder / "model", self.folder / "rare/held_out.jsonl")
-        pictured_model.write_model(self.folder / "model", shape, ids, pictured_model.Sizes(**size).most_patches)
+        pictured_model.write_model(self.folder / "model", shape, ids, pictured_model.Sizes(**size).max_patches)
         self.longest = max(pictured_model.count_tokens(*sample) for each in drawn.values() for sample in each)
 
     def config(self, name):

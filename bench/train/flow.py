@@ -113,7 +113,7 @@ def measure(bench, arguments):
 
 def main():
     arguments = parse_arguments()
-    sizes = pictured_model.Sizes(median_patches=64, most_patches=256) if arguments.quick else pictured_model.Sizes()
+    sizes = pictured_model.Sizes(median_patches=64, max_patches=256) if arguments.quick else pictured_model.Sizes()
     found = {}
     for name in arguments.models:
         bench = Bench(arguments, name, sizes)

@@ -19,11 +19,11 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclasses.dataclass
 class Sizes:
-    """How samples are drawn: log-normal patches of a picture, and 0 to `most_pictures` of them."""
+    """How samples are drawn: log-normal patches of a picture, and 0 to `max_pictures` of them."""
     median_patches: int = 196
     sigma: float = 0.9
-    most_patches: int = 1024
-    most_pictures: int = 6
+    max_patches: int = 1024
+    max_pictures: int = 6
     without: float = 0.25   # share of the samples
     with_many: float = 0.08  # likewise
     letters: int = 40       # of a text, the median; one token each
@@ -31,7 +31,7 @@ class Sizes:
 
 def draw_grid(rng, sizes):
     """Rows and columns of patches, in multiples of what is merged."""
-    patches = min(sizes.most_patches, sizes.median_patches * math.exp(rng.gauss(0, sizes.sigma)))
+    patches = min(sizes.max_patches, sizes.median_patches * math.exp(rng.gauss(0, sizes.sigma)))
     shape = math.exp(rng.gauss(0, 0.3))
     even = lambda side: max(MERGE, MERGE * round(side / MERGE))
     return even(math.sqrt(patches * shape)), even(math.sqrt(patches / shape))
@@ -42,7 +42,7 @@ def draw_sample(rng, sizes):
     draw = rng.random()
     count = 0 if draw < sizes.without else 1
     if draw > 1 - sizes.with_many:
-        count = rng.randint(3, sizes.most_pictures)
+        count = rng.randint(3, sizes.max_pictures)
     text = lambda length: "".join(rng.choice(LETTERS) for _ in range(length))
     letters = min(4 * sizes.letters, max(4, int(sizes.letters * math.exp(rng.gauss(0, 0.6)))))
     return [draw_grid(rng, sizes) for _ in range(count)], text(letters), text(max(4, letters // 2))
@@ -135,7 +135,7 @@ def find_shape(ratio, flop, drawn, fewest_layers):
                 for layers in range(fewest_layers, 13)), key=distance)
 
 
-def write_model(folder, shape, ids, most_patches):
+def write_model(folder, shape, ids, max_patches):
     """config.json and preprocessor_config.json beside the tokenizer."""
     head_width = shape.width // HEADS
     third = head_width // 2 // 4
@@ -160,4 +160,4 @@ def write_model(folder, shape, ids, most_patches):
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     (folder / "preprocessor_config.json").write_text(json.dumps({
         "patch_size": PATCH, "temporal_patch_size": 2, "merge_size": MERGE,
-        "min_pixels": (MERGE * PATCH) ** 2, "max_pixels": 2 * most_patches * PATCH ** 2}))
+        "min_pixels": (MERGE * PATCH) ** 2, "max_pixels": 2 * max_patches * PATCH ** 2}))

@@ -144,7 +144,7 @@ class Bench:
                                                fewest_layers=arguments.ranks - 1)
         self.flop = pictured_model.flop_of(self.shape, drawn)
         ids = pictured_model.write_tokenizer(self.folder / "model", self.folder / "data/held_out.jsonl")
-        pictured_model.write_model(self.folder / "model", self.shape, ids, sizes.most_patches)
+        pictured_model.write_model(self.folder / "model", self.shape, ids, sizes.max_patches)
         self.longest = max(pictured_model.count_tokens(*sample) for sample in drawn)
         self.placements = list_placements(arguments.ranks)
         if not arguments.no_profile:
@@ -317,7 +317,7 @@ def print_table(figures, bench):
 
 def main():
     arguments = parse_arguments()
-    sizes = pictured_model.Sizes(median_patches=64, most_patches=256) if arguments.quick else pictured_model.Sizes()
+    sizes = pictured_model.Sizes(median_patches=64, max_patches=256) if arguments.quick else pictured_model.Sizes()
     found = {}
     for name in arguments.models:
         bench = Bench(arguments, name, sizes)

@@ -17,7 +17,7 @@ import shutil
 import pictured_model
 
 DEMO_MODEL = pathlib.Path(__file__).resolve().parents[2] / "configs/demo_model"
-SIZES = pictured_model.Sizes(median_patches=1024, most_patches=4096, letters=300)
+SIZES = pictured_model.Sizes(median_patches=1024, max_patches=4096, letters=300)
 
 
 def write_model(folder):

@@ -33,7 +33,7 @@ std::optional<ModuleRecompute> recompute_of_word(std::string_view word) {
     const char* end = word.data() + word.size();
     const auto [stopped, failure] = std::from_chars(word.data() + slash + 1, end, item.every);
     const bool is_number = failure == std::errc{} && stopped == end;
-    if (!is_number || item.every < 2 || item.every > kMostEvery) return std::nullopt;
+    if (!is_number || item.every < 2 || item.every > kMaxEvery) return std::nullopt;
     word = word.substr(0, slash);
   }
   for (const auto& [ending, level] : kEndings) {

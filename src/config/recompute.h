@@ -28,9 +28,9 @@ struct ModuleRecompute {
 /// The word of an item in a configuration: `backbone`, `backbone.mlp` where it is selective,
 /// `backbone.attn` of the attention, and `backbone/2` or `backbone.mlp/2` of every second layer.
 [[nodiscard]] std::string word_of(const ModuleRecompute& item);
-/// Null for an ending `/n` that is not a whole number from 2 to kMostEvery.
+/// Null for an ending `/n` that is not a whole number from 2 to kMaxEvery.
 [[nodiscard]] std::optional<ModuleRecompute> recompute_of_word(std::string_view word);
-inline constexpr std::int64_t kMostEvery = 1024;
+inline constexpr std::int64_t kMaxEvery = 1024;
 
 /// What runs again of a module; none where no item names it.
 [[nodiscard]] ModuleRecompute recompute_of(std::span<const ModuleRecompute> items,

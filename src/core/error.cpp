@@ -39,10 +39,10 @@ std::string_view short_file(std::string_view path) {
 /// Cuts very long words: a name of thousands of letters would hide the rest of the message. The end
 /// is kept too, because the end of a path says most.
 std::string with_short_words(const std::string& text) {
-  constexpr std::size_t kMost = 400;
+  constexpr std::size_t kMax = 400;
   constexpr std::size_t kBegin = 240;
   constexpr std::size_t kEnd = 80;
-  if (text.size() <= kMost) return text;
+  if (text.size() <= kMax) return text;
   const auto is_inside = [&](std::size_t i) {  // a UTF-8 character
     return (static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80;
   };
@@ -50,7 +50,7 @@ std::string with_short_words(const std::string& text) {
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t space = text.find_first_of(" \n", begin);
     const std::size_t end = space == std::string::npos ? text.size() : space + 1;
-    if (end - begin <= kMost) {
+    if (end - begin <= kMax) {
       shortened += text.substr(begin, end - begin);
     } else {
       std::size_t first = begin + kBegin;
@@ -90,10 +90,10 @@ void raise(Fault fault, const ErrorParts& parts, std::source_location raised_at)
 }
 
 std::string escaped(std::string_view found) {
-  constexpr std::size_t kMost = 200;
+  constexpr std::size_t kMax = 200;
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string text = "\"";
-  for (const char byte : found.substr(0, kMost)) {
+  for (const char byte : found.substr(0, kMax)) {
     const auto value = static_cast<unsigned char>(byte);
     if (value >= 0x20 && value != 0x7f && byte != '"' && byte != '\\') {
       text += byte;
@@ -103,7 +103,7 @@ std::string escaped(std::string_view found) {
       text += kHex[value & 15];
     }
   }
-  return text + (found.size() > kMost ? "...\"" : "\"");
+  return text + (found.size() > kMax ? "...\"" : "\"");
 }
 
 }  // namespace tributary

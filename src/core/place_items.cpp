@@ -22,9 +22,9 @@ std::vector<std::int64_t> place_items(std::span<const std::int64_t> costs,
                                       std::span<std::int64_t> loads) {
   std::vector<std::int64_t> place_of(costs.size());
   for (const std::size_t item : order_of(costs)) {
-    const auto least = std::ranges::min_element(loads);
-    *least += costs[item];
-    place_of[item] = least - loads.begin();
+    const auto min = std::ranges::min_element(loads);
+    *min += costs[item];
+    place_of[item] = min - loads.begin();
   }
   return place_of;
 }
@@ -34,18 +34,18 @@ std::vector<std::int64_t> place_near(std::span<const std::int64_t> costs,
                                      std::vector<std::int64_t>& loads) {
   std::vector<std::int64_t> level = loads;
   const std::vector<std::int64_t> anywhere = place_items(costs, level);
-  const std::int64_t most = std::ranges::max(level);
+  const std::int64_t max = std::ranges::max(level);
   std::vector<std::int64_t> place_of(costs.size());
   std::vector<std::int64_t> kept = loads;
   for (const std::size_t item : order_of(costs)) {
-    auto least =
+    auto min =
         std::ranges::min_element(kept.begin() + near[item].first, kept.begin() + near[item].end);
-    if (near[item].first == near[item].end || *least + costs[item] > most)
-      least = std::ranges::min_element(kept);
-    *least += costs[item];
-    place_of[item] = least - kept.begin();
+    if (near[item].first == near[item].end || *min + costs[item] > max)
+      min = std::ranges::min_element(kept);
+    *min += costs[item];
+    place_of[item] = min - kept.begin();
   }
-  const bool is_level = std::ranges::max(kept) <= most + most / 64;
+  const bool is_level = std::ranges::max(kept) <= max + max / 64;
   loads = is_level ? kept : level;
   return is_level ? place_of : anywhere;
 }
@@ -69,10 +69,10 @@ std::vector<std::int64_t> place_items(std::span<const TimeAndRoom> items, std::i
     const auto with_item = [&](const TimeAndRoom& load) {
       return fraction({load.time + items[item].time, load.room + items[item].room});
     };
-    const auto least = std::ranges::min_element(loads, {}, with_item);
-    least->time += items[item].time;
-    least->room += items[item].room;
-    place_of[item] = least - loads.begin();
+    const auto min = std::ranges::min_element(loads, {}, with_item);
+    min->time += items[item].time;
+    min->room += items[item].room;
+    place_of[item] = min - loads.begin();
   }
   return place_of;
 }

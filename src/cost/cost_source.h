@@ -32,7 +32,7 @@ class CostSource {
   /// squares of their gradients for the norm, and do more where more was measured.
   [[nodiscard]] virtual Nanoseconds step(const CommunicationGroup& ranks) const = 0;
   /// Lower bound on step(), whatever the plan.
-  [[nodiscard]] Nanoseconds least_step() const { return step({}); }
+  [[nodiscard]] Nanoseconds min_step() const { return step({}); }
   /// Bytes that a process holds besides tensors.
   [[nodiscard]] virtual Bytes process() const = 0;
   /// Bytes of one parameter, gradient or activation value.

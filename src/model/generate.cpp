@@ -62,7 +62,7 @@ void give_room(std::vector<OpenAnswer>& open, const Model& model,
   for (std::size_t i = 0; i < open.size(); ++i)
     if (mesh.leads_replica() && open[i].replica == mesh.data_index())
       prompts[i] = cu_seqlens[open[i].sample + 1] - cu_seqlens[open[i].sample];
-  if (backbone.most_tokens()) prompts = mesh.world().sum(std::move(prompts));
+  if (backbone.max_tokens()) prompts = mesh.world().sum(std::move(prompts));
   for (std::size_t i = 0; i < open.size(); ++i)
     open[i].room = room_behind(prompts[i], backbone, decoding);
 }
@@ -141,8 +141,8 @@ std::vector<std::int64_t> share_tokens(const parallel::Layout& layout,
 
 std::int64_t room_behind(std::int64_t prompt_tokens, const config::BackboneConfig& backbone,
                          const Decoding& decoding) {
-  if (!backbone.most_tokens()) return decoding.max_new_tokens;
-  const std::int64_t left = *backbone.most_tokens() - prompt_tokens;
+  if (!backbone.max_tokens()) return decoding.max_new_tokens;
+  const std::int64_t left = *backbone.max_tokens() - prompt_tokens;
   return std::clamp<std::int64_t>(left, 1, decoding.max_new_tokens);
 }
 

@@ -200,7 +200,7 @@ void load_weights(Model& model, const std::string& directory, const OnProgress& 
 void export_weights(const Model& model, const std::string& source_directory,
                     const std::string& directory);
 
-inline constexpr std::int64_t kMostLogits = std::int64_t{1} << 26;
+inline constexpr std::int64_t kMaxLogits = std::int64_t{1} << 26;
 
 /// The cross entropy of each target position of a pack, in f32.
 struct TargetLosses {
@@ -212,12 +212,12 @@ struct TargetLosses {
 /// shape: hidden as Model::forward gives it, targets [tokens] i64 of the whole pack, on the host;
 ///        -100 where nothing is predicted
 /// collective: over shard, tp, cp and ulysses
-/// cost:  the head runs only on target rows; above `most_logits` logits in chunks, which backward
+/// cost:  the head runs only on target rows; above `max_logits` logits in chunks, which backward
 ///        computes again, so that a vocabulary of 150,000 does not keep gigabytes
 [[nodiscard]] TargetLosses target_losses(Model& model, const at::Tensor& hidden,
                                          const at::Tensor& targets,
                                          std::span<const std::int32_t> cu_seqlens,
-                                         std::int64_t most_logits = kMostLogits);
+                                         std::int64_t max_logits = kMaxLogits);
 
 /// Sum over target positions of the cross entropy, in f32, and how many there are.
 struct LossSum {
@@ -229,6 +229,6 @@ struct LossSum {
 /// As target_losses.
 [[nodiscard]] LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
                                std::span<const std::int32_t> cu_seqlens,
-                               std::int64_t most_logits = kMostLogits);
+                               std::int64_t max_logits = kMaxLogits);
 
 }  // namespace tributary::model

@@ -153,11 +153,11 @@ at::Tensor position_ids(const config::ModelConfig& config, const PositionInputs&
 }
 
 void require_in_rope(const config::BackboneConfig& backbone, const at::Tensor& positions) {
-  if (!backbone.most_tokens() || positions.numel() == 0) return;
+  if (!backbone.max_tokens() || positions.numel() == 0) return;
   const std::int64_t length = positions.max().item<std::int64_t>() + 1;
-  TRIB_REQUIRE(length <= *backbone.most_tokens(), .what = "model: a sample outgrows a dynamic rope",
+  TRIB_REQUIRE(length <= *backbone.max_tokens(), .what = "model: a sample outgrows a dynamic rope",
                .found = str(length, " tokens"),
-               .expected = str("at most max_position_embeddings ", *backbone.most_tokens()),
+               .expected = str("at most max_position_embeddings ", *backbone.max_tokens()),
                .fix = "shorten it: longer samples have other positions, by their length");
 }
 

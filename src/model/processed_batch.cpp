@@ -115,7 +115,7 @@ EncoderInput read_sounds(const Inputs& inputs, const std::optional<config::Audio
   TRIB_REQUIRE(audio.has_value(), .what = "model: a model without an encoder of sound takes none",
                .where = "input_features");
   // Whole sounds are padded to the longest one, chunks to any length.
-  const std::int64_t frames = audio->chunk > 0 ? mask.size(-1) : audio->most_frames();
+  const std::int64_t frames = audio->chunk > 0 ? mask.size(-1) : audio->max_frames();
   const std::vector<std::int64_t> shape{features.size(0), audio->mel_bins, frames};
   TRIB_REQUIRE(
       features.sizes() == shape && mask.dim() == 2 && mask.size(0) == shape[0] &&

@@ -15,12 +15,12 @@ namespace {
 
 /// The losses of rows whose weight is whole, in chunks that make their logits again in backward.
 at::Tensor row_losses(const parallel::LanguageHead& head, const at::Tensor& rows,
-                      const at::Tensor& targets, std::int64_t most_rows) {
+                      const at::Tensor& targets, std::int64_t max_rows) {
   const std::int64_t count = rows.size(0);
-  if (count <= most_rows) return head.losses(rows, targets);
+  if (count <= max_rows) return head.losses(rows, targets);
   std::vector<at::Tensor> losses;
-  for (std::int64_t first = 0; first < count; first += most_rows) {
-    const std::int64_t some = std::min(most_rows, count - first);
+  for (std::int64_t first = 0; first < count; first += max_rows) {
+    const std::int64_t some = std::min(max_rows, count - first);
     losses.push_back(parallel::run_twice(
         head.unit(), rows.narrow(0, first, some),
         [&head, wanted = targets.narrow(0, first, some)](const at::Tensor& chunk) {
@@ -43,7 +43,7 @@ at::Tensor complete_rows(const TargetLosses& losses, std::int64_t targets,
 }  // namespace
 
 TargetLosses target_losses(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
-                           std::span<const std::int32_t> cu_seqlens, std::int64_t most_logits) {
+                           std::span<const std::int32_t> cu_seqlens, std::int64_t max_logits) {
   const parallel::TokenSplit split(cu_seqlens, model.layout());
   const at::Tensor wanted = split.keep(targets, /*padding=*/-100);
   TRIB_CHECK(targets.dim() == 1 && hidden.size(0) == split.hidden_rows(),
@@ -57,9 +57,9 @@ TargetLosses target_losses(Model& model, const at::Tensor& hidden, const at::Ten
   losses.own = model.run_head(
       hidden,
       [&model, rows, own = ops::to_device(wanted.index_select(0, target_rows), hidden.device()),
-       most_rows = std::max<std::int64_t>(1, most_logits / columns)](const at::Tensor& normalised) {
+       max_rows = std::max<std::int64_t>(1, max_logits / columns)](const at::Tensor& normalised) {
         const at::Tensor all = parallel::all_tokens(normalised, model.layout());
-        return row_losses(model.language_head(), ops::select_rows(all, rows), own, most_rows);
+        return row_losses(model.language_head(), ops::select_rows(all, rows), own, max_rows);
       });
   losses.rows = losses.own.detach();
   losses.places = at::arange(target_rows.size(0), at::kLong);
@@ -73,8 +73,8 @@ TargetLosses target_losses(Model& model, const at::Tensor& hidden, const at::Ten
 }
 
 LossSum sum_loss(Model& model, const at::Tensor& hidden, const at::Tensor& targets,
-                 std::span<const std::int32_t> cu_seqlens, std::int64_t most_logits) {
-  const TargetLosses losses = target_losses(model, hidden, targets, cu_seqlens, most_logits);
+                 std::span<const std::int32_t> cu_seqlens, std::int64_t max_logits) {
+  const TargetLosses losses = target_losses(model, hidden, targets, cu_seqlens, max_logits);
   return {.sum = losses.own.sum(), .rows = losses.rows, .targets = losses.rows.size(0)};
 }
 

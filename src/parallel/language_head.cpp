@@ -27,10 +27,10 @@ struct SplitCrossEntropy : torch::autograd::Function<SplitCrossEntropy> {
     const mesh::Group& group = vocabulary->group;
     const Range own = vocabulary->own;
     const at::Tensor scores = logits.to(at::kFloat);
-    const at::Tensor most =
+    const at::Tensor max =
         own.count > 0 ? scores.amax(1) : at::full({logits.size(0)}, -1e30, scores.options());
-    group.all_reduce(most, mesh::Reduce::kMax).wait();
-    const at::Tensor exponentials = (scores - most.unsqueeze(1)).exp_();
+    group.all_reduce(max, mesh::Reduce::kMax).wait();
+    const at::Tensor exponentials = (scores - max.unsqueeze(1)).exp_();
     const at::Tensor local = targets - own.first;
     const at::Tensor is_own = local.ge(0).logical_and(local.lt(own.count));
     const at::Tensor column = local.masked_fill(is_own.logical_not(), 0);
@@ -44,7 +44,7 @@ struct SplitCrossEntropy : torch::autograd::Function<SplitCrossEntropy> {
     const at::Tensor probabilities = exponentials / sums[0].unsqueeze(1);
     context->save_for_backward({probabilities, column, is_own});
     context->saved_data["dtype"] = static_cast<std::int64_t>(logits.scalar_type());
-    return sums[0].log() + most - sums[1];
+    return sums[0].log() + max - sums[1];
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {

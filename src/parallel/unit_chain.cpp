@@ -49,9 +49,9 @@ void UnitChain::prefetch_before(std::size_t place) {
 }
 
 void UnitChain::add_reduction(Unit& unit) {
-  constexpr std::size_t kMostUnderWay = 2;
+  constexpr std::size_t kMaxUnderWay = 2;
   reducing_.push_back(&unit);
-  while (reducing_.size() > kMostUnderWay) {
+  while (reducing_.size() > kMaxUnderWay) {
     reducing_.front()->finish_reduction();
     reducing_.pop_front();
   }

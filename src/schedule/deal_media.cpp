@@ -36,9 +36,9 @@ std::vector<Grid> grids_of(std::span<const MediaItem> items) {
 
 std::vector<MediaRound> list_media(std::span<const SampleShape> shapes,
                                    std::span<const PackedBins> microbatches, ModalitySet takes) {
-  std::int64_t most = 0;
-  for (const PackedBins& own : microbatches) most = std::max(most, own.bins());
-  std::vector<MediaRound> rounds(static_cast<std::size_t>(most));
+  std::int64_t max = 0;
+  for (const PackedBins& own : microbatches) max = std::max(max, own.bins());
+  std::vector<MediaRound> rounds(static_cast<std::size_t>(max));
   for (std::size_t replica = 0; replica < microbatches.size(); ++replica)
     for (std::int64_t bin = 0; bin < microbatches[replica].bins(); ++bin)
       for (const Modality modality : kMediaModalities) {
@@ -75,8 +75,8 @@ void append_groups(const MediaItem& clip, std::int64_t groups, MediaRound& round
   }
 }
 
-/// Splits the clips of a round that cost more than `most`, or fill more than half of a pass.
-void split_clips(const MediaSeats& seats, const MediaCost& cost, std::int64_t most,
+/// Splits the clips of a round that cost more than `max`, or fill more than half of a pass.
+void split_clips(const MediaSeats& seats, const MediaCost& cost, std::int64_t max,
                  MediaRound& round) {
   const auto parts = [](std::int64_t size, std::int64_t of_part) {
     return of_part > 0 ? (size + of_part - 1) / of_part : 1;
@@ -85,7 +85,7 @@ void split_clips(const MediaSeats& seats, const MediaCost& cost, std::int64_t mo
   round.clear();
   for (const MediaItem& item : whole) {
     const std::int64_t groups =
-        std::max(parts(cost(item.grid), most), parts(2 * item.grid.patches(), seats.capacity));
+        std::max(parts(cost(item.grid), max), parts(2 * item.grid.patches(), seats.capacity));
     append_groups(item, std::clamp<std::int64_t>(groups, 1, item.grid.time), round);
   }
 }
@@ -142,9 +142,9 @@ std::vector<MediaItem*> items_of_rounds(std::span<MediaRound> rounds) {
 
 /// Splits the clips of rounds that are dispatched together.
 void split_clips_of(const MediaSeats& seats, const MediaCost& cost, std::span<MediaRound> rounds) {
-  const std::int64_t most = half_of_a_seat(seats, cost, rounds);
+  const std::int64_t max = half_of_a_seat(seats, cost, rounds);
   for (MediaRound& round : rounds)
-    if (seats.splits_frames) split_clips(seats, cost, most, round);
+    if (seats.splits_frames) split_clips(seats, cost, max, round);
 }
 
 /// Dispatches the items of rounds to seats.

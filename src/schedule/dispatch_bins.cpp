@@ -11,9 +11,9 @@ namespace tributary::schedule {
 namespace {
 
 void check_replicas(std::int64_t replicas) {
-  TRIB_REQUIRE(replicas >= 1 && replicas <= kMostReplicas,
+  TRIB_REQUIRE(replicas >= 1 && replicas <= kMaxReplicas,
                .what = "schedule: number of replicas out of range", .found = str(replicas),
-               .expected = str("1 to ", kMostReplicas));
+               .expected = str("1 to ", kMaxReplicas));
 }
 
 std::vector<std::int32_t> sort_by_cost(std::span<const std::int64_t> costs) {
@@ -29,19 +29,19 @@ std::vector<std::int32_t> deal_to_least_cost(std::span<const std::int64_t> costs
   const std::int64_t bins = std::ssize(costs);
   std::int64_t one_more = bins % replicas;  // replicas with one bin more than the others
   using Load = std::pair<std::int64_t, std::int32_t>;
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
-  for (std::int32_t replica = 0; replica < replicas; ++replica) least.emplace(0, replica);
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> min;
+  for (std::int32_t replica = 0; replica < replicas; ++replica) min.emplace(0, replica);
   std::vector<std::int64_t> count(static_cast<std::size_t>(replicas));
   std::vector<std::int32_t> replica_of(costs.size());
   for (const std::int32_t bin : sort_by_cost(costs)) {
-    while (count[least.top().second] == bins / replicas && one_more == 0) least.pop();
-    const auto [load, replica] = least.top();
-    least.pop();
+    while (count[min.top().second] == bins / replicas && one_more == 0) min.pop();
+    const auto [load, replica] = min.top();
+    min.pop();
     replica_of[bin] = replica;
     if (++count[replica] > bins / replicas) {
       --one_more;
     } else {
-      least.emplace(load + costs[bin], replica);
+      min.emplace(load + costs[bin], replica);
     }
   }
   return replica_of;
@@ -109,9 +109,9 @@ std::vector<std::int64_t> cost_of_bins(const PackedBins& packed, std::span<const
   std::vector<std::int64_t> costs;
   for (std::int64_t bin = 0; bin < packed.bins(); ++bin) {
     const double exact = exact_cost(packed.bin(bin), lengths, cost);
-    TRIB_REQUIRE(exact < kMostBinCost, .what = "schedule: cost of a bin out of range",
+    TRIB_REQUIRE(exact < kMaxBinCost, .what = "schedule: cost of a bin out of range",
                  .where = str("bin ", bin), .found = str(exact),
-                 .expected = str("below ", kMostBinCost));
+                 .expected = str("below ", kMaxBinCost));
     costs.push_back(std::llround(exact));
   }
   return costs;

@@ -52,7 +52,7 @@ enum class Meeting {
                                            std::span<const Tokens> lengths,
                                            const SequenceCost& cost, std::int64_t replicas);
 
-inline constexpr std::int64_t kMostReplicas = std::int64_t{1} << 20;
-inline constexpr double kMostBinCost = 1e15;
+inline constexpr std::int64_t kMaxReplicas = std::int64_t{1} << 20;
+inline constexpr double kMaxBinCost = 1e15;
 
 }  // namespace tributary::schedule

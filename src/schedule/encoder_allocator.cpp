@@ -12,12 +12,12 @@ namespace tributary::schedule {
 namespace {
 
 constexpr std::int64_t kFewestSteps = 8;
-constexpr double kMostLacking = 0.02;
+constexpr double kMaxLacking = 0.02;
 constexpr double kFaster = 1.1;   // encoders than the backbone, where they keep pace
 constexpr double kSpare = 1.3;    // likewise, so that the others may go
 constexpr double kFallen = 0.75;  // of the work at which a number was too few
-constexpr std::int64_t kMostPatience = 64;
-constexpr double kMostWindows = 10;  // for which a decision waits for its encoders
+constexpr std::int64_t kMaxPatience = 64;
+constexpr double kMaxWindows = 10;  // for which a decision waits for its encoders
 
 std::int64_t count_for(double load) {
   constexpr double kRounding = 1e-9;
@@ -43,7 +43,7 @@ bool EncoderAllocator::has_arrived(const FlowRates& step) {
   if (!expected_) return true;
   waited_ += step.seconds;
   const bool is_there = has_withdrawn_ ? step.encoders <= *expected_ : step.encoders >= *expected_;
-  if (!is_there && waited_ < kMostWindows * range_.window_seconds) return false;
+  if (!is_there && waited_ < kMaxWindows * range_.window_seconds) return false;
   expected_.reset();
   return true;
 }
@@ -88,7 +88,7 @@ EncoderAllocator::Judged EncoderAllocator::judge() {
   const auto objects = static_cast<double>(sum.taken + sum.encoded_here);
   const double load = object_seconds_ * objects / static_cast<double>(range_.readers) / computed;
   const double share = lacking / sum.seconds;
-  const bool waited = share > kMostLacking && sum.taken > 0;
+  const bool waited = share > kMaxLacking && sum.taken > 0;
   const double given = waited ? static_cast<double>(sum.encoders) * sum.seconds / computed *
                                     objects / static_cast<double>(sum.taken)
                               : 0;
@@ -104,11 +104,11 @@ std::int64_t EncoderAllocator::fewer_for(double load) const {
 
 std::optional<EncoderChange> EncoderAllocator::decide(const Judged& judged) {
   const std::int64_t found = window_.sum.encoders;
-  if (judged.lacking > kMostLacking) {
+  if (judged.lacking > kMaxLacking) {
     calm_windows_ = 0;
     too_few_ = {.encoders = found, .load = judged.load};
     missing_ = found < wanted_ ? missing_ + window_.sum.seconds : 0;
-    if (found < wanted_ && missing_ < kMostWindows * range_.window_seconds) return std::nullopt;
+    if (found < wanted_ && missing_ < kMaxWindows * range_.window_seconds) return std::nullopt;
     missing_ = 0;
     return change_to(std::max(count_for(kFaster * judged.needed), found + 1), found, judged);
   }
@@ -129,7 +129,7 @@ std::optional<EncoderChange> EncoderAllocator::change_to(std::int64_t needed, st
   if (wanted == wanted_) return std::nullopt;
   const bool withdraws = wanted < wanted_;
   if (std::exchange(has_withdrawn_, withdraws) && !withdraws)
-    patience_ = std::min(2 * patience_, kMostPatience);
+    patience_ = std::min(2 * patience_, kMaxPatience);
   expected_ = found + wanted - wanted_;
   waited_ = 0;
   wanted_ = wanted;

@@ -28,7 +28,7 @@ void OpenBins::insert(std::int32_t bin, std::int64_t room, std::int64_t age) {
 }
 
 std::int32_t OpenBins::take_best(std::int64_t length) {
-  const std::int64_t room = least_room(length);
+  const std::int64_t room = min_room(length);
   return room == kNoRoom ? kNone : take_oldest(room);
 }
 
@@ -97,7 +97,7 @@ void OpenBins::unmark(std::int64_t room) {
 }
 
 /// Climbs until a word has a bit at or after the place, then descends to the first such bit.
-std::int64_t OpenBins::least_room(std::int64_t at_least) const {
+std::int64_t OpenBins::min_room(std::int64_t at_least) const {
   std::int64_t place = at_least;
   for (std::size_t level = 0; level < levels_.size(); ++level) {
     const std::int64_t word = place / kBits;

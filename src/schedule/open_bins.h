@@ -38,7 +38,7 @@ class OpenBins {
 
   [[nodiscard]] std::int32_t meld(std::int32_t a, std::int32_t b);
   [[nodiscard]] std::int32_t meld_children(std::int32_t first);
-  [[nodiscard]] std::int64_t least_room(std::int64_t at_least) const;
+  [[nodiscard]] std::int64_t min_room(std::int64_t at_least) const;
   [[nodiscard]] bool has_room(std::int64_t room) const;
   void mark(std::int64_t room);
   void unmark(std::int64_t room);

@@ -31,7 +31,7 @@ void append(PackedBins& all, const PackedBins& window, std::int32_t offset) {
 
 /// The first item of a bin opened it, so bins sorted by it are in order of opening.
 PackedBins pack_stream(std::span<const Tokens> lengths, Tokens capacity, std::int64_t window) {
-  OnlinePacker packer({.capacity = capacity, .most_waiting = window});
+  OnlinePacker packer({.capacity = capacity, .max_waiting = window});
   std::vector<ClosedBin> done;
   const auto keep = [&done](std::vector<ClosedBin> closed) {
     std::move(closed.begin(), closed.end(), std::back_inserter(done));

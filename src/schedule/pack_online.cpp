@@ -22,8 +22,8 @@ const OnlinePackerOptions& checked(const OnlinePackerOptions& options) {
   TRIB_REQUIRE(options.close_below >= Tokens{1}, .what = "schedule: bins can never close",
                .where = "close_below", .found = str(options.close_below),
                .expected = "at least 1 token");
-  TRIB_REQUIRE(options.most_waiting >= 0, .what = "schedule: waiting time below 0",
-               .where = "most_waiting", .found = str(options.most_waiting, " arrivals"));
+  TRIB_REQUIRE(options.max_waiting >= 0, .what = "schedule: waiting time below 0",
+               .where = "max_waiting", .found = str(options.max_waiting, " arrivals"));
   return options;
 }
 
@@ -88,8 +88,8 @@ std::vector<ClosedBin> OnlinePacker::add(std::int64_t sample, Tokens length) {
   } else {
     open_.insert(slot, room(bin).count, bin.opened_at);
   }
-  while (options_.most_waiting > 0 && !by_age_.empty() &&
-         arrivals_ - 1 - by_age_.begin()->first >= options_.most_waiting) {
+  while (options_.max_waiting > 0 && !by_age_.empty() &&
+         arrivals_ - 1 - by_age_.begin()->first >= options_.max_waiting) {
     closed.push_back(close_oldest());
   }
   return closed;

@@ -21,8 +21,8 @@ namespace tributary::schedule {
 
 struct OnlinePackerOptions {
   Tokens capacity;
-  Tokens close_below = {1};       // a bin with less room is closed: no item is that short
-  std::int64_t most_waiting = 0;  // a bin is closed after this many further arrivals; 0: never
+  Tokens close_below = {1};      // a bin with less room is closed: no item is that short
+  std::int64_t max_waiting = 0;  // a bin is closed after this many further arrivals; 0: never
 };
 
 /// An open bin.

@@ -14,12 +14,12 @@ void check_items(const VectorItems& items) {
                .what = "schedule: needs are no whole rows",
                .found = str(items.needs.size(), " needs in ", items.dimensions(), " dimensions"),
                .expected = "items * dimensions needs, at least 1 dimension");
-  TRIB_REQUIRE(items.items() <= kMostVectorItems, .what = "schedule: too many items to pack",
-               .found = str(items.items()), .expected = str("at most ", kMostVectorItems));
+  TRIB_REQUIRE(items.items() <= kMaxVectorItems, .what = "schedule: too many items to pack",
+               .found = str(items.items()), .expected = str("at most ", kMaxVectorItems));
   for (std::int64_t d = 0; d < items.dimensions(); ++d) {
-    TRIB_REQUIRE(items.capacities[d] >= 1 && items.capacities[d] <= kMostVectorCapacity,
+    TRIB_REQUIRE(items.capacities[d] >= 1 && items.capacities[d] <= kMaxVectorCapacity,
                  .what = "schedule: packing capacity out of range", .where = str("dimension ", d),
-                 .found = str(items.capacities[d]), .expected = str("1 to ", kMostVectorCapacity));
+                 .found = str(items.capacities[d]), .expected = str("1 to ", kMaxVectorCapacity));
   }
   for (std::int64_t i = 0; i < std::ssize(items.needs); ++i) {
     const std::int64_t d = i % items.dimensions();

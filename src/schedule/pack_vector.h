@@ -21,8 +21,8 @@ struct VectorItems {
 /// share, summed over dimensions; ties take the oldest.
 ///
 /// shape:  bins in the order in which they were opened
-/// errors: Fault::kInput when there is no dimension, a capacity is not 1 to kMostVectorCapacity,
-///         `needs` is not whole rows or has more than kMostVectorItems, or an item does not fit,
+/// errors: Fault::kInput when there is no dimension, a capacity is not 1 to kMaxVectorCapacity,
+///         `needs` is not whole rows or has more than kMaxVectorItems, or an item does not fit,
 ///         which names item and dimension
 /// cost:   O(items * bins * dimensions)
 /// source: Panigrahy 2011, "Heuristics for vector bin packing", best fit decreasing by the largest
@@ -34,7 +34,7 @@ struct VectorItems {
 /// errors: those of pack_vector()
 [[nodiscard]] std::int64_t vector_packing_bound(const VectorItems& items);
 
-inline constexpr std::int64_t kMostVectorCapacity = std::int64_t{1} << 42;
-inline constexpr std::int64_t kMostVectorItems = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMaxVectorCapacity = std::int64_t{1} << 42;
+inline constexpr std::int64_t kMaxVectorItems = std::int64_t{1} << 20;
 
 }  // namespace tributary::schedule

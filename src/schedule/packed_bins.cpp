@@ -16,9 +16,9 @@ PackingFill measure_fill(const PackedBins& packed, std::span<const Tokens> lengt
 }
 
 void check_lengths(std::span<const Tokens> lengths, Tokens capacity) {
-  TRIB_REQUIRE(Tokens{1} <= capacity && capacity <= kMostCapacity,
+  TRIB_REQUIRE(Tokens{1} <= capacity && capacity <= kMaxCapacity,
                .what = "schedule: packing capacity out of range", .found = str(capacity),
-               .expected = str("1 to ", kMostCapacity));
+               .expected = str("1 to ", kMaxCapacity));
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     TRIB_REQUIRE(Tokens{1} <= lengths[i] && lengths[i] <= capacity,
                  .what = "schedule: sample does not fit into a bin", .where = str("item ", i),

@@ -33,10 +33,10 @@ struct PackingFill {
 
 /// Checks what every packing needs: a capacity, and items that fit.
 ///
-/// units:  capacity 1 to kMostCapacity, lengths 1 to capacity
+/// units:  capacity 1 to kMaxCapacity, lengths 1 to capacity
 /// errors: Fault::kInput naming the item
 void check_lengths(std::span<const Tokens> lengths, Tokens capacity);
 
-inline constexpr Tokens kMostCapacity = {std::int64_t{1} << 26};
+inline constexpr Tokens kMaxCapacity = {std::int64_t{1} << 26};
 
 }  // namespace tributary::schedule

@@ -11,8 +11,8 @@ struct PassGroups {
   std::int64_t passes = 1;        // at most as many as microbatches
   std::int64_t microbatches = 1;  // that hold samples
 
-  PassGroups(std::int64_t most_passes, std::int64_t count)
-      : passes(std::clamp<std::int64_t>(most_passes, 1, std::max<std::int64_t>(1, count))),
+  PassGroups(std::int64_t max_passes, std::int64_t count)
+      : passes(std::clamp<std::int64_t>(max_passes, 1, std::max<std::int64_t>(1, count))),
         microbatches(std::max<std::int64_t>(1, count)) {}
 
   [[nodiscard]] std::int64_t pass_of(std::int64_t microbatch) const {

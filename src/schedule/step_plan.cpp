@@ -275,9 +275,9 @@ StepPlan balance_rounds(const StepProblem& problem) {
 }  // namespace
 
 StepPlan plan_step(const StepProblem& problem) {
-  TRIB_REQUIRE(problem.replicas >= 1 && problem.replicas <= kMostReplicas,
+  TRIB_REQUIRE(problem.replicas >= 1 && problem.replicas <= kMaxReplicas,
                .what = "schedule: number of replicas out of range", .found = str(problem.replicas),
-               .expected = str("1 to ", kMostReplicas));
+               .expected = str("1 to ", kMaxReplicas));
   const bool is_level = problem.packing == config::Packing::kLevel && !problem.samples.empty();
   TRIB_REQUIRE(!is_level || (problem.balance != config::Balance::kNone && problem.microbatches > 0),
                .what = "schedule: nothing to make microbatches level by",

@@ -245,8 +245,8 @@ class RankMemory {
       other_ += change.activations + change.features;
     }
     const Bytes held = activations_ + features_ + other_;
-    if (held > most_) {
-      most_ = held;
+    if (held > max_) {
+      max_ = held;
       memory_.activations = activations_;
       memory_.features = features_;
       memory_.other = state_ + other_;
@@ -262,7 +262,7 @@ class RankMemory {
   Bytes activations_;
   Bytes features_;
   Bytes other_;
-  Bytes most_;
+  Bytes max_;
   std::vector<MemoryPoint> points_;
 };
 

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kLargestSide = 1 << 16;  // of a grid
 
 cost::MicrobatchShape read_microbatch(const Json& json, const std::string& where) {
@@ -50,7 +50,7 @@ struct RecordedLine {
 
 /// Reads the lines of one replica's steps.
 std::vector<RecordedLine> read_lines(const std::string& path, std::int64_t skip) {
-  std::istringstream lines(read_given_file(path, kMostBytes,
+  std::istringstream lines(read_given_file(path, kMaxBytes,
                                            {.what = "simulate: shapes of a run cannot be read",
                                             .expected = "shapes.jsonl of a run's directory"}));
   std::vector<RecordedLine> steps;

@@ -12,9 +12,9 @@ namespace {
 void check_options(const config::Plan& plan, const config::Cluster& cluster,
                    const SimulationOptions& options) {
   check_disturbance(options.disturbance);
-  TRIB_REQUIRE(options.steps >= 1 && options.steps <= kMostSteps,
+  TRIB_REQUIRE(options.steps >= 1 && options.steps <= kMaxSteps,
                .what = "simulate: number of steps cannot be simulated", .where = "steps",
-               .found = str(options.steps), .expected = str("1 to ", kMostSteps));
+               .found = str(options.steps), .expected = str("1 to ", kMaxSteps));
   TRIB_REQUIRE(options.network.pool_microbatches >= 1 && options.scheduler.count >= 0,
                .what = "simulate: simulation cannot be set up so",
                .found = str(options.network.pool_microbatches, " microbatches in the pool, ",
@@ -65,18 +65,18 @@ class StepSeries {
   /// state.
   [[nodiscard]] RunAhead::Left warm_up() {
     // Encoders twice as fast as the backbone get N batches ahead in 2 N steps.
-    const int most_steps = 32 + 2 * std::max(0, options_.batches_ahead);
+    const int max_steps = 32 + 2 * std::max(0, options_.batches_ahead);
     RunAhead::Left left;
     unsettled_ = player_.runs_ahead();
-    for (int step = 0; step < most_steps && unsettled_; ++step)
+    for (int step = 0; step < max_steps && unsettled_; ++step)
       unsettled_ = !player_.time(0, false, left).is_steady;
     return left;
   }
 
   /// Plays all steps, and returns the median one.
   [[nodiscard]] PlayedStep run_steps(std::vector<Nanoseconds>& steps) {
-    constexpr std::int64_t kMostKept = 64;  // states from which a step can be played again
-    const std::int64_t apart = (options_.steps + kMostKept - 1) / kMostKept;
+    constexpr std::int64_t kMaxKept = 64;  // states from which a step can be played again
+    const std::int64_t apart = (options_.steps + kMaxKept - 1) / kMaxKept;
     PlayedStep last;
     bool outside_grid = false;
     RunAhead::Left left = warm_up();

@@ -33,7 +33,7 @@ struct SampleSource {
   std::vector<StepShapes> given = {};
 };
 
-inline constexpr std::int64_t kMostSteps = 1'000'000;  // max steps of one simulation
+inline constexpr std::int64_t kMaxSteps = 1'000'000;  // max steps of one simulation
 
 struct SimulationOptions {
   std::int64_t steps = 1;

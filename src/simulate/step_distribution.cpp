@@ -19,10 +19,10 @@ StepDistribution distribution_of(std::vector<Nanoseconds> steps) {
   };
   return {.mean = {std::llround(mean)},
           .deviation = {std::llround(std::sqrt(squares / static_cast<double>(steps.size())))},
-          .least = steps.front(),
+          .min = steps.front(),
           .median = at(0.5),
           .percentile_95 = at(0.95),
-          .largest = steps.back()};
+          .max = steps.back()};
 }
 
 }  // namespace tributary::simulate

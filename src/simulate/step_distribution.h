@@ -9,10 +9,10 @@ namespace tributary::simulate {
 struct StepDistribution {
   Nanoseconds mean;
   Nanoseconds deviation;
-  Nanoseconds least;
+  Nanoseconds min;
   Nanoseconds median;
   Nanoseconds percentile_95;
-  Nanoseconds largest;
+  Nanoseconds max;
 };
 
 /// shape: at least one step

@@ -80,9 +80,9 @@ bool StepPlayer::find_equal_shapes() {
 
 /// Builds the schedule for the number of microbatches in `shapes`; the last one is cached.
 const BuiltProgram& StepPlayer::build(const StepShapes& shapes) {
-  std::size_t most = 0;  // max over modules; a colocated one may have fewer
-  for (const auto& replicas : shapes) most = std::max(most, replicas.front().size());
-  const int microbatches = static_cast<int>(most);
+  std::size_t max = 0;  // max over modules; a colocated one may have fewer
+  for (const auto& replicas : shapes) max = std::max(max, replicas.front().size());
+  const int microbatches = static_cast<int>(max);
   if (built_ && built_->program.pipeline().microbatches == microbatches) return *built_;
   schedule::Pipeline pipeline = folded_.pipeline;
   pipeline.microbatches = microbatches;

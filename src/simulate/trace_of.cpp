@@ -19,7 +19,7 @@ bool holds_time(StepKind kind) {
 }
 
 /// The spans of the first lanes, ascending by lane, start and stream.
-std::vector<config::TraceSpan> spans_of(const Simulation& simulation, int most_lanes) {
+std::vector<config::TraceSpan> spans_of(const Simulation& simulation, int max_lanes) {
   const StepProgram& program = simulation.program;
   std::vector<bool> critical_action(static_cast<std::size_t>(program.actions()), false);
   std::vector<bool> critical_message(program.messages().size(), false);
@@ -28,7 +28,7 @@ std::vector<config::TraceSpan> spans_of(const Simulation& simulation, int most_l
     if (part.message >= 0) critical_message[part.message] = true;
   }
   std::vector<config::TraceSpan> spans;
-  const int lanes = std::min(most_lanes, program.lanes());
+  const int lanes = std::min(max_lanes, program.lanes());
   for (int action = 0; action < program.first_action(lanes); ++action) {
     const ActionTimes& at = simulation.times.actions[action];
     if (!holds_time(program.kind(action)) || at.end == at.start) continue;
@@ -125,11 +125,11 @@ config::NamedShares shares_of(const Utilisation& utilisation) {
 }  // namespace
 
 config::Trace trace_of(const Simulation& simulation, const std::string& plan,
-                       const std::string& cluster, int most_lanes) {
+                       const std::string& cluster, int max_lanes) {
   config::Trace trace;
   for (int lane = 0; lane < simulation.program.lanes(); ++lane)
-    trace.lanes.push_back(lane_of(simulation, lane, lane < most_lanes));
-  trace.spans = spans_of(simulation, most_lanes);
+    trace.lanes.push_back(lane_of(simulation, lane, lane < max_lanes));
+  trace.spans = spans_of(simulation, max_lanes);
   const StepDistribution& of = simulation.distribution;
   trace.summary = {.source = "simulated",
                    .plan = plan,
@@ -138,10 +138,10 @@ config::Trace trace_of(const Simulation& simulation, const std::string& plan,
                    .step = of.mean,
                    .distribution = {{"mean", of.mean},
                                     {"deviation", of.deviation},
-                                    {"least", of.least},
+                                    {"min", of.min},
                                     {"median", of.median},
                                     {"percentile_95", of.percentile_95},
-                                    {"largest", of.largest}},
+                                    {"max", of.max}},
                    .lower_bound = bound_of(simulation).value(),
                    .ranks = simulation.ranks,
                    .idle_share = account_ranks(simulation.program.map(), simulation.accounts,

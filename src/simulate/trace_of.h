@@ -9,8 +9,8 @@ namespace tributary::simulate {
 
 /// The shown step as spans, and its other results as figures.
 ///
-/// shape:  spans of the first `most_lanes` lanes; figures cover all lanes
+/// shape:  spans of the first `max_lanes` lanes; figures cover all lanes
 [[nodiscard]] config::Trace trace_of(const Simulation& simulation, const std::string& plan,
-                                     const std::string& cluster, int most_lanes = 128);
+                                     const std::string& cluster, int max_lanes = 128);
 
 }  // namespace tributary::simulate

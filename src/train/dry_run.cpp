@@ -41,7 +41,7 @@ struct Counted {
 Counted count_most(const TrainRequest& request, const config::ModelConfig& model,
                    std::int64_t world) {
   const config::Plan plan = config::plan_of_run(request.config, world, model);
-  std::optional<Counted> most;
+  std::optional<Counted> max;
   for (const std::int64_t rank : ranks_to_count(config::plan_of_ranks(plan))) {
     Counted counted{.ranks = imagine_rank(request.config, model, rank, world), .need = {}};
     counted.need =
@@ -49,9 +49,9 @@ Counted count_most(const TrainRequest& request, const config::ModelConfig& model
                      lay_out(request.config, plan, counted.ranks.pipeline, counted.ranks.meshes),
                      request.config.optimizer, request.config.objective.compares_pairs());
     counted.need.activations = request.estimate_activations(counted.ranks.mesh().shape());
-    if (!most || counted.need.total() > most->need.total()) most.emplace(std::move(counted));
+    if (!max || counted.need.total() > max->need.total()) max.emplace(std::move(counted));
   }
-  return std::move(*most);
+  return std::move(*max);
 }
 
 MemoryPlace place_of(const MemoryNeed& need, const DryRun& job, const config::RunConfig& config) {
@@ -88,17 +88,17 @@ std::optional<data::DataSize> print_records(const config::RunConfig& config,
 
 ImaginedRun look_at_run(const TrainRequest& request, const DryRun& job, std::ostream& out) {
   const config::ModelConfig model = config::read_model_config(request.config.model.path);
-  const Counted most = count_most(request, model, job.ranks);
-  const MemoryPlace place = place_of(most.need, job, request.config);
-  print_start(out, request.config, most.ranks, most.need, place);
+  const Counted max = count_most(request, model, job.ranks);
+  const MemoryPlace place = place_of(max.need, job, request.config);
+  print_start(out, request.config, max.ranks, max.need, place);
   const std::optional<data::DataSize> data = print_records(request.config, model, out);
-  if (ranks_to_count(config::plan_of_ranks(most.ranks.plan)).size() > 1)
-    out << "rank       " << most.ranks.launch.rank << " needs the most memory of all\n";
+  if (ranks_to_count(config::plan_of_ranks(max.ranks.plan)).size() > 1)
+    out << "rank       " << max.ranks.launch.rank << " needs the most memory of all\n";
   out << "dry run: nothing was started" << std::endl;
-  require_memory(most.need, place);
-  if (const std::string shortage = describe_shortage(most.need, place); !shortage.empty())
+  require_memory(max.need, place);
+  if (const std::string shortage = describe_shortage(max.need, place); !shortage.empty())
     log_warning(shortage);
-  return {.need = most.need, .data = data};
+  return {.need = max.need, .data = data};
 }
 
 }  // namespace tributary::train

@@ -134,7 +134,7 @@ struct Workshop {
 };
 
 /// How many tasks an encoder has at a time. Of a tower that trains some wait for others.
-std::uint32_t most_tasks(const config::RunConfig& config) {
+std::uint32_t max_tasks(const config::RunConfig& config) {
   const std::vector<FlowModule> modules =
       flow_modules(config, config::read_model_config(config.model.path));
   return std::ranges::any_of(modules, &FlowModule::trains)
@@ -371,7 +371,7 @@ ExitCode encode_for_run(const config::RunConfig& config, const EncoderOptions& o
                         const StopRequest& stop, std::ostream& out) {
   const at::Device device = mesh::open_device(config.run.device, options.local_rank);
   set_compute(config.run, /*local_world=*/1, device);
-  const memory::PoolProducerOptions lending = lending_options(config, most_tasks(config), device);
+  const memory::PoolProducerOptions lending = lending_options(config, max_tasks(config), device);
   std::optional<Workshop> shop;
   if (!options.waits_first) shop.emplace(config, device);
   double absence = 0;

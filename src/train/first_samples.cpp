@@ -10,9 +10,9 @@ namespace tributary::train {
 namespace {
 
 constexpr std::int64_t kOfSource = 2;
-constexpr std::size_t kMost = 12;
-constexpr std::size_t kMostRepeats = 4;                           // that are not folded
-constexpr std::size_t kMostPictureBytes = std::size_t{32} << 20;  // of all, decoded
+constexpr std::size_t kMax = 12;
+constexpr std::size_t kMaxRepeats = 4;                           // that are not folded
+constexpr std::size_t kMaxPictureBytes = std::size_t{32} << 20;  // of all, decoded
 
 /// The first samples of each source.
 std::vector<const data::EncodedSample*> choose_samples(std::span<const data::EncodedSample> samples,
@@ -20,7 +20,7 @@ std::vector<const data::EncodedSample*> choose_samples(std::span<const data::Enc
   std::vector<std::int64_t> taken(sources);
   std::vector<const data::EncodedSample*> chosen;
   for (const data::EncodedSample& sample : samples)
-    if (chosen.size() < kMost && taken[static_cast<std::size_t>(sample.source)]++ < kOfSource)
+    if (chosen.size() < kMax && taken[static_cast<std::size_t>(sample.source)]++ < kOfSource)
       chosen.push_back(&sample);
   return chosen;
 }
@@ -50,7 +50,7 @@ Json describe_tokens(const data::Tokenizer& tokenizer, const data::EncodedSample
     while (end < tokens.size() && tokens[end] == tokens[i] &&
            (sample.targets[end - 1] != data::kIgnoredTarget) == is_target)
       ++end;
-    const bool is_folded = end - i > kMostRepeats;
+    const bool is_folded = end - i > kMaxRepeats;
     if (is_folded || pieces.empty() || pieces.back().contains("repeats") ||
         pieces.back()["target"] != is_target)
       pieces.push_back({{"target", is_target}, {"tokens", Json::array()}});
@@ -72,7 +72,7 @@ void write_first_samples(const RunDirectory& run, const Session& session,
                          std::span<const data::EncodedSample> samples) {
   const auto chosen = choose_samples(samples, session.sources.size());
   make_directories(real_file_system(), run.file("samples"));
-  std::size_t bytes_left = kMostPictureBytes;
+  std::size_t bytes_left = kMaxPictureBytes;
   std::string lines;
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const data::EncodedSample& sample = *chosen[i];

@@ -131,16 +131,16 @@ std::optional<double> Loop::validate_now(bool is_last, const StopRequest& stop) 
 }
 
 void Loop::note_score(double score) {
-  const double least = session_.config.validation.min_gain;
+  const double min = session_.config.validation.min_gain;
   const bool gains =
-      std::isfinite(score) && (!state_.best_score || score > *state_.best_score + least);
+      std::isfinite(score) && (!state_.best_score || score > *state_.best_score + min);
   state_.validations_without_gain = gains ? 0 : state_.validations_without_gain + 1;
   if (gains) state_.best_score = score;
 }
 
 bool Loop::lacks_gain() const {
-  const std::int64_t most = session_.config.validation.stop_after;
-  return most > 0 && state_.validations_without_gain >= most;
+  const std::int64_t max = session_.config.validation.stop_after;
+  return max > 0 && state_.validations_without_gain >= max;
 }
 
 void Loop::enter(mesh::Section section) const {
@@ -222,9 +222,8 @@ data::LoaderState Loop::loader_state() const {
 Loop::End Loop::run(const StopRequest& stop) {
   const config::RunConfig& config = session_.config;
   const auto due = [&](std::int64_t every) { return every > 0 && state_.step % every == 0; };
-  const std::int64_t most_skips = config.stability.on_non_finite == config::OnNonFinite::kStop
-                                      ? 1
-                                      : config.stability.most_skips;
+  const std::int64_t max_skips =
+      config.stability.on_non_finite == config::OnNonFinite::kStop ? 1 : config.stability.max_skips;
   while (state_.step < config.run.steps && !lacks_gain()) {
     const std::optional<StepMetrics> metrics = do_step(stop);
     if (!metrics) {
@@ -234,7 +233,7 @@ Loop::End Loop::run(const StopRequest& stop) {
       return End::kBadData;
     }
     record(*metrics);
-    if (state_.skips_in_a_row >= most_skips) {
+    if (state_.skips_in_a_row >= max_skips) {
       enter(mesh::Section::kCheckpoint);
       checkpoints_.finish();
       return End::kNonFinite;

@@ -92,10 +92,10 @@ std::int64_t count(const BadRecords& bad) {
 }  // namespace
 
 bool has_ended(const RunDirectory& run) {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 20;
   const std::string file = run.file("summary.json");
   if (!exists(real_file_system(), file)) return false;
-  const Json summary = parse_json(read_text_file(real_file_system(), file, kMostBytes), file);
+  const Json summary = parse_json(read_text_file(real_file_system(), file, kMaxBytes), file);
   return summary.value("stopped", "") == name_of(Loop::End::kDone);
 }
 

@@ -192,7 +192,7 @@ void print_left_out(std::ostream& out, const Session& session, const Loop& loop)
   if (left_out > 0)
     out << left_out << (left_out == 1 ? " record was" : " records were")
         << " left out: longer than "
-        << data::most_tokens_of(session.config, session.model_config.backbone)
+        << data::max_tokens_of(session.config, session.model_config.backbone)
         << " (data.too_long: drop)\n";
 }
 

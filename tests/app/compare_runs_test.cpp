@@ -41,8 +41,8 @@ TEST(CompareRuns, FindsNoDifferenceBetweenEqualRuns) {
   ASSERT_TRUE(found.loss && found.seconds && found.tokens_per_second);
   EXPECT_EQ(found.loss->own_mean, found.loss->other_mean);
   EXPECT_EQ(found.loss->largest, 0);
-  EXPECT_EQ(found.seconds->least, 1);
-  EXPECT_EQ(found.seconds->most, 1);
+  EXPECT_EQ(found.seconds->min, 1);
+  EXPECT_EQ(found.seconds->max, 1);
   EXPECT_THAT(found.keys, IsEmpty());
 }
 
@@ -68,8 +68,8 @@ TEST(CompareRuns, ComparesTheStepsThatBothHave) {
   EXPECT_EQ(found.seconds->own_median, 0.5);
   EXPECT_EQ(found.seconds->other_median, 0.25);
   EXPECT_EQ(found.seconds->median, 2);
-  EXPECT_EQ(found.seconds->least, 2);
-  EXPECT_EQ(found.seconds->most, 8);
+  EXPECT_EQ(found.seconds->min, 2);
+  EXPECT_EQ(found.seconds->max, 8);
   EXPECT_EQ(found.tokens_per_second->median, 0.5);
 }
 

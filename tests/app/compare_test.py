@@ -161,7 +161,7 @@ class Compare(unittest.TestCase):
         found = self.answer(path)
         temporal, mosaic = found["settings"][0]["methods"]
         for method in (temporal, mosaic):
-            self.assertTrue(0 < method["least_occupancy"] <= method["occupancy"] + 1e-12 <= 1, method)
+            self.assertTrue(0 < method["min_occupancy"] <= method["occupancy"] + 1e-12 <= 1, method)
         value, ratio = found["figures"]
         self.assertEqual(value["found"], mosaic["occupancy"])
         self.assertAlmostEqual(ratio["found"], mosaic["occupancy"] / temporal["occupancy"], 12)
@@ -174,7 +174,7 @@ class Compare(unittest.TestCase):
             self.assertIn(f"{ratio['found']:.3f}x", say)
         for method in self.small_answer()["settings"][0]["methods"]:
             self.assertIsNone(method["occupancy"])
-            self.assertIsNone(method["least_occupancy"])
+            self.assertIsNone(method["min_occupancy"])
 
     def test_bad_studies(self):
         for text, to, words in [

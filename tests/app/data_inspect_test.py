@@ -49,7 +49,7 @@ class DataInspect(unittest.TestCase):
         self.assertEqual((code, err), (0, ""))
         for words in ("records: 3", "forms: messages 3\n", "images 2, clips 0", "bad: 0",
                       "user: [image a.png]what?", "assistant: a cat",
-                      "longer side of a picture [pixels]: least 100, mean 100, most 100; median 100, "
+                      "longer side of a picture [pixels]: min 100, mean 100, max 100; median 100, "
                       "90 % within 100, 99 % within 100"):
             self.assertIn(words, out)
 
@@ -156,7 +156,7 @@ data:
         cats, kept = json.loads(out)
         self.assertEqual((cats["name"], kept["name"]), ("cats", "cats (held out)"))
         self.assertEqual(cats["bad"], {"no_vision": 1})
-        self.assertEqual((cats["most_tokens"], cats["too_long"], cats["tokens"]["values"]), (200, 1, 3))
+        self.assertEqual((cats["max_tokens"], cats["too_long"], cats["tokens"]["values"]), (200, 1, 3))
         code, out, _ = self.run_verb(run, "data.max_tokens=30")
         self.assertEqual(code, 0)
         self.assertIn("longer than 30 tokens: 3 of 3 samples; data.too_long says", out)

@@ -21,7 +21,7 @@ MachineFacts sound_machine() {
   facts.folder_is_writable = true;
   facts.free_disk_bytes = 20 * kGiB;
   facts.free_shared_memory_bytes = 2 * kGiB;
-  facts.open_files = facts.most_open_files = 1024;
+  facts.open_files = facts.max_open_files = 1024;
   facts.has_nvidia_driver = true;
   facts.has_tensorboard = true;
   facts.engine = EngineFacts{};

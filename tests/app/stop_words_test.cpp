@@ -22,9 +22,9 @@ std::string show(const std::string& text, std::vector<std::string> words,
 }
 
 TEST(StopWords, CutsAtTheWordThatIsCompleteFirst) {
-  const auto draw_text = [](RandomStream& random, std::size_t most) {
+  const auto draw_text = [](RandomStream& random, std::size_t max) {
     std::string text;
-    const std::size_t length = 1 + random.below(most);
+    const std::size_t length = 1 + random.below(max);
     for (std::size_t i = 0; i < length; ++i) text += "ab"[random.below(2)];
     return text;
   };

@@ -282,12 +282,12 @@ TEST(ReadModelConfig, ReadsTheRopeOfLlama3) {
 
 TEST(ReadModelConfig, TakesADynamicRopeUpToItsContext) {
   Json json = published_json(published_models()[0]);
-  ASSERT_EQ(read(json).backbone.most_tokens(), std::nullopt);
+  ASSERT_EQ(read(json).backbone.max_tokens(), std::nullopt);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     json = published_json(published_models()[0]);
     json["max_position_embeddings"] = 4096;
     json[key] = {{"rope_type", "dynamic"}, {"type", "dynamic"}, {"factor", 2.0}};
-    EXPECT_EQ(read(json).backbone.most_tokens(), 4096);
+    EXPECT_EQ(read(json).backbone.max_tokens(), 4096);
     EXPECT_FALSE(read(json).backbone.rope_scaling.has_value());
   }
   json = vl_json();

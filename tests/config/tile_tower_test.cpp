@@ -119,12 +119,12 @@ TEST(TileTower, ReadsTokensAndTiles) {
   EXPECT_EQ(chat.family, ModelFamily::kInternVlChat);
   EXPECT_EQ(chat.tokens.image_pad, 151667);
   EXPECT_FALSE(chat.backbone.tied_head);
-  EXPECT_EQ(chat.vision->most_tiles, 12);
+  EXPECT_EQ(chat.vision->max_tiles, 12);
   EXPECT_EQ(tokens_of_tiles(*chat.vision, {13, 32, 32}), 3328);
   const ModelConfig llava = read(llava_json());
   EXPECT_EQ(llava.vision->tile_side(), 27);
   EXPECT_EQ(llava.vision->arrangements.size(), 36);
-  EXPECT_EQ(llava.vision->most_tiles, 9);
+  EXPECT_EQ(llava.vision->max_tiles, 9);
   EXPECT_EQ(llava.tokens.image_pad, 151646);
   EXPECT_EQ(llava.tokens.video_pad, 151647);
   EXPECT_EQ(tokens_of_tiles(*llava.vision, {32, 27, 27}), 32 * 196 + 1) << "a clip";

@@ -87,17 +87,17 @@ RunConfig random_config(std::mt19937_64& random) {
   config.data.sources.resize(1 + below(4));
   config.optimizer.groups.resize(below(3));
   const auto value_of = [&](const Key& key) -> KeyValue {
-    const double span = std::min(key.range.most, 1e9) - key.range.least;
+    const double span = std::min(key.range.max, 1e9) - key.range.min;
     const double part = 0.001 + 0.99 * static_cast<double>(below(1 << 30)) / (1 << 30);
     switch (key.type) {
       case KeyType::kFlag:
         return below(2) == 1;
       case KeyType::kWhole:
-        return static_cast<std::int64_t>(key.range.least + part * span + 0.5);
+        return static_cast<std::int64_t>(key.range.min + part * span + 0.5);
       case KeyType::kDegree:
         return static_cast<std::int64_t>(1 + below(64));
       case KeyType::kNumber:
-        return key.range.least + span * (below(2) == 1 ? part : part * 1e-9);
+        return key.range.min + span * (below(2) == 1 ? part : part * 1e-9);
       case KeyType::kText:
         return key.choices.empty() ? texts[below(texts.size())]
                                    : key.choices[below(key.choices.size())];

@@ -6,11 +6,11 @@
 
 namespace tributary {
 
-/// How many problems a test draws: `most` with TRIB_TEST_FULL=1 (`make test-full`), else a
+/// How many problems a test draws: `max` with TRIB_TEST_FULL=1 (`make test-full`), else a
 /// quarter.
-inline std::uint64_t draws(std::uint64_t most) {
+inline std::uint64_t draws(std::uint64_t max) {
   const char* full = std::getenv("TRIB_TEST_FULL");
-  return full != nullptr && std::string_view(full) == "1" ? most : most / 4;
+  return full != nullptr && std::string_view(full) == "1" ? max : max / 4;
 }
 
 }  // namespace tributary

@@ -42,8 +42,8 @@ TEST(PlaceItems, KeepsTheLargestLoadWithinOneItemOfTheMean) {
       found.at(static_cast<std::size_t>(places[i])) += costs[i];
     EXPECT_EQ(found, loads);
     const std::int64_t sum = std::accumulate(costs.begin(), costs.end(), std::int64_t{0});
-    const std::int64_t most = costs.empty() ? 0 : std::ranges::max(costs);
-    EXPECT_LE(std::ranges::max(loads), sum / std::ssize(loads) + most);
+    const std::int64_t max = costs.empty() ? 0 : std::ranges::max(costs);
+    EXPECT_LE(std::ranges::max(loads), sum / std::ssize(loads) + max);
   }
 }
 

@@ -140,7 +140,7 @@ std::vector<Cluster> all_clusters() {
 TEST(CollectiveCost, OfTwoNodesIsNeverBelowThatOfOne) {
   std::vector<Cluster> clusters = all_clusters();
   RandomStream random(5, "links");
-  const auto draw = [&](double least) { return least * std::pow(1e4, random.uniform()); };
+  const auto draw = [&](double min) { return min * std::pow(1e4, random.uniform()); };
   for (int trial = 0; trial < 200; ++trial) {
     Cluster cluster = make_cluster();
     for (config::LinkLevel& level : cluster.levels) {

@@ -35,12 +35,12 @@ double distance(const std::vector<std::int64_t>& a, const std::vector<std::int64
   return sum;
 }
 
-/// The least distance of any rising values up to 9 after `least`.
+/// The least distance of any rising values up to 9 after `min`.
 double nearest_by_brute_force(const std::vector<std::int64_t>& times, std::size_t at,
-                              std::int64_t least) {
+                              std::int64_t min) {
   if (at == times.size()) return 0;
   double best = std::numeric_limits<double>::infinity();
-  for (std::int64_t value = least; value <= 9; ++value)
+  for (std::int64_t value = min; value <= 9; ++value)
     best = std::min(best, static_cast<double>((times[at] - value) * (times[at] - value)) +
                               nearest_by_brute_force(times, at + 1, value));
   return best;

@@ -126,7 +126,7 @@ TEST(ProfileCosts, InterpolatesCollectivesAndNeverLetsMoreBytesTakeLess) {
   EXPECT_EQ(time(8192), 600) << "beyond the grid at the rate of the last point";
   EXPECT_EQ(costs.collective(CollectiveOp::kAllReduce, {.ranks = 1}, {5}).count, 0);
   EXPECT_EQ(costs.optimizer(50), Nanoseconds{500});
-  EXPECT_EQ(costs.least_step(), Nanoseconds{50 + 5 * 95});
+  EXPECT_EQ(costs.min_step(), Nanoseconds{50 + 5 * 95});
   EXPECT_EQ(costs.process(), Bytes{12345});
 }
 
@@ -146,7 +146,7 @@ TEST(ProfileCosts, NamesTheTableThatIsMissing) {
   EXPECT_THAT(
       words_of([&] { (void)costs.collective(CollectiveOp::kAllGather, {.ranks = 2}, {100}); }),
       testing::HasSubstr("expected: all_gather of 2 ranks"));
-  EXPECT_THAT(words_of([] { (void)ProfileCosts(small_profile(), 1, 0, "p.json").least_step(); }),
+  EXPECT_THAT(words_of([] { (void)ProfileCosts(small_profile(), 1, 0, "p.json").min_step(); }),
               testing::HasSubstr("expected: a step on 4 threads"));
 }
 

@@ -306,8 +306,8 @@ TEST(DecodePicture, SurvivesDamagedFiles) {
     for (std::uint64_t flips = 1 + random.below(6); flips > 0; --flips)
       file[random.below(file.size())] ^= static_cast<std::uint8_t>(1u << random.below(8));
     if (random.below(4) == 0) file.resize(random.below(file.size()));
-    const auto size = read_picture_size(file, {.most_pixels = 1 << 20});
-    const auto decoded = decode_picture(file, {.most_pixels = 1 << 20});
+    const auto size = read_picture_size(file, {.max_pixels = 1 << 20});
+    const auto decoded = decode_picture(file, {.max_pixels = 1 << 20});
     if (!decoded) {
       EXPECT_FALSE(decoded.refusal().code.empty());
       continue;

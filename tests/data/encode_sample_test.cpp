@@ -63,7 +63,7 @@ class EncodeSample : public testing::Test {
     folder_.emplace(media_.path());
   }
 
-  std::unique_ptr<SampleEncoder> make(Tokens most = {}, bool sees = true,
+  std::unique_ptr<SampleEncoder> make(Tokens max = {}, bool sees = true,
                                       Resize resize = resize_nearest,
                                       bool truncates = false) const {
     QwenEncoding encoding;
@@ -71,7 +71,7 @@ class EncodeSample : public testing::Test {
     encoding.chat.system_prompt = "hi";
     if (sees) encoding.pictures = PreprocessorConfig{};
     encoding.resize = std::move(resize);
-    encoding.most_tokens = most;
+    encoding.max_tokens = max;
     encoding.truncates = truncates;
     return make_qwen_encoder(std::move(encoding));
   }
@@ -175,7 +175,7 @@ config::VisionConfig tiny_tiles(config::VisionClass kind) {
   tower.temporal_patch = 1;
   if (kind == config::VisionClass::kInternVit) return tower;
   tower.merge = 1;
-  tower.most_tiles = 1;
+  tower.max_tiles = 1;
   tower.arrangements = {{1, 1}, {1, 2}, {2, 1}, {2, 2}};
   return tower;
 }
@@ -197,7 +197,7 @@ TEST_F(EncodeSample, CutsSamplesOfTilesAtAnyLimit) {
   const Record record = read(kMixed);
   for (const MediaForm form : {MediaForm::kInternVl, MediaForm::kLlavaOneVision}) {
     const bool is_intern = form == MediaForm::kInternVl;
-    const auto make_cutting = [&](std::int64_t most) {
+    const auto make_cutting = [&](std::int64_t max) {
       QwenEncoding encoding;
       encoding.tokenizer = is_intern ? &intern : &llava;
       encoding.chat.media = form;
@@ -207,7 +207,7 @@ TEST_F(EncodeSample, CutsSamplesOfTilesAtAnyLimit) {
           tiny_tiles(is_intern ? config::VisionClass::kInternVit : config::VisionClass::kSiglip);
       pictures.merge = pictures.tiles->merge;
       encoding.resize = resize_nearest;
-      encoding.most_tokens = {most};
+      encoding.max_tokens = {max};
       encoding.truncates = true;
       return make_qwen_encoder(std::move(encoding));
     };

@@ -77,7 +77,7 @@ TEST_F(PreprocessorFile, OfTransformers5HasThePartsInOneFileThatCounts) {
 TEST_F(PreprocessorFile, StandsAloneWhereTheFileOfTheProcessorHasNoParts) {
   write("processor_config.json", R"({"processor_class": "x"})");
   write("preprocessor_config.json", R"({"max_pixels": 9000})");
-  EXPECT_EQ(read().image.most, 9000);
+  EXPECT_EQ(read().image.max, 9000);
 }
 
 TEST_F(PreprocessorFile, NamesTheMemberThatIsWrong) {

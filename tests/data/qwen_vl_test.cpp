@@ -11,7 +11,7 @@
 namespace tributary::data {
 namespace {
 
-constexpr PixelLimits kPublished = {.least = 3136, .most = 12845056};
+constexpr PixelLimits kPublished = {.min = 3136, .max = 12845056};
 
 /// Takes the nearest pixel; good enough to check the sizes that are asked for.
 Picture nearest(const Picture& picture, int height, int width) {
@@ -61,8 +61,8 @@ TEST(SmartResize, KeepsMultiplesAndLimitsWhereTheAspectAllows) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(str("seed ", seed));
     std::mt19937 random(seed);
-    const auto draw = [&](std::int64_t least, std::int64_t range) {
-      return least + static_cast<std::int64_t>(random() % range);
+    const auto draw = [&](std::int64_t min, std::int64_t range) {
+      return min + static_cast<std::int64_t>(random() % range);
     };
     const PictureSize from{draw(1, 3000), draw(1, 3000)};
     const PixelLimits limits{draw(3136, 100000), draw(200000, 1000000)};
@@ -73,7 +73,7 @@ TEST(SmartResize, KeepsMultiplesAndLimitsWhereTheAspectAllows) {
       continue;
     }
     EXPECT_EQ(to.value().height % 28 + to.value().width % 28, 0);
-    EXPECT_GE(to.value().height * to.value().width, limits.least);
+    EXPECT_GE(to.value().height * to.value().width, limits.min);
   }
 }
 
@@ -161,7 +161,7 @@ TEST(PatchClip, PairsFramesAndRepeatsTheLastOfAnOddCount) {
 
 TEST(PatchClip, TakesTheLimitsOfClips) {
   PreprocessorConfig config;
-  config.clip = {.least = 3136, .most = 56 * 56};
+  config.clip = {.min = 3136, .max = 56 * 56};
   EXPECT_EQ(grid_of_clip({224, 224}, 3, config).value(), (Grid{2, 4, 4}));
   EXPECT_EQ(grid_of_image({224, 224}, config).value(), (Grid{1, 16, 16}));
 }
@@ -181,8 +181,8 @@ TEST(PatchClip, RefusesNoFramesAndMixedSizes) {
 PreprocessorConfig third_config() {
   PreprocessorConfig config;
   config.patch = 16;
-  config.image = {.least = 65536, .most = 16777216};
-  config.clip = {.least = 4096, .most = 25165824};
+  config.image = {.min = 65536, .max = 16777216};
+  config.clip = {.min = 4096, .max = 25165824};
   config.limits_whole_clip = true;
   return config;
 }
@@ -210,7 +210,7 @@ TEST(GridOfClip, HasTheSizesOfTransformersWhereLimitsHoldForAllFrames) {
 
 TEST(GridOfClip, ObeysTheLimitOfTheRunForEachFrame) {
   PreprocessorConfig config = third_config();
-  config.most_of_frame = 50176;
+  config.max_of_frame = 50176;
   const Result<Grid> grid = grid_of_clip({1080, 1920}, 16, config);
   ASSERT_TRUE(grid.has_value());
   EXPECT_LE(grid.value().rows * grid.value().columns * 256, 50176);

@@ -65,7 +65,7 @@ TEST(MixShapes, RefusesAFileWithoutSamples) {
   empty.surveyed = 4;
   empty.too_long = 3;
   empty.bad = {{"bad_json", 1}};
-  empty.most_tokens = {30};
+  empty.max_tokens = {30};
   try {
     (void)mix_shapes(std::vector<Survey>{empty}, "");
     FAIL() << "accepted";

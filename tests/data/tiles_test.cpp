@@ -32,7 +32,7 @@ TEST(ArrangeTiles, GivesThePublishedArrangements) {
                                                     {{340, 600}, {1, 2}}})
     EXPECT_EQ(arrange_tiles(each.size, 448, {}), each.tiles)
         << each.size.height << "x" << each.size.width;
-  EXPECT_EQ(arrange_tiles({10, 10}, 448, {.least = 5, .most = 12}), (config::TileArrangement{3, 3}))
+  EXPECT_EQ(arrange_tiles({10, 10}, 448, {.min = 5, .max = 12}), (config::TileArrangement{3, 3}))
       << "the first square of at least five tiles, which it does not fill";
 }
 
@@ -43,7 +43,7 @@ config::VisionConfig tower_of(config::VisionClass kind) {
   tower.temporal_patch = 1;
   if (kind != config::VisionClass::kSiglip) return tower;
   tower.merge = 1;
-  tower.most_tiles = 9;
+  tower.max_tiles = 9;
   tower.arrangements = {{1, 1}, {1, 2}, {2, 2}};
   return tower;
 }
@@ -70,7 +70,7 @@ TEST_F(TilePreprocessorFile, NarrowsTheTilesOfTheFileByTheRun) {
   EXPECT_EQ(read(file, kIntern).tile_limits, (TileLimits{2, 9}));
   EXPECT_EQ(read("{}", kIntern).tile_limits, (TileLimits{1, 12}));
   config::VisionConfig of_authors = tower_of(kIntern);
-  of_authors.most_tiles = 6;
+  of_authors.max_tiles = 6;
   EXPECT_EQ(read_preprocessor_config(directory_, of_authors, {}).tile_limits, (TileLimits{1, 6}));
   const std::int64_t tile = 56 * 56;
   EXPECT_EQ(read(file, kIntern, PixelLimits{2 * tile + 1, 8 * tile - 1}).tile_limits,

@@ -85,11 +85,11 @@ TEST(MostTokens, AreAlsoLimitedByADynamicRope) {
   run.batch.capacity_tokens = {100};
   config::BackboneConfig backbone;
   backbone.max_positions = 40;
-  EXPECT_EQ(most_tokens_of(run, backbone).count, 100);
+  EXPECT_EQ(max_tokens_of(run, backbone).count, 100);
   backbone.dynamic_rope = true;
-  EXPECT_EQ(most_tokens_of(run, backbone).count, 40);
+  EXPECT_EQ(max_tokens_of(run, backbone).count, 40);
   run.data.max_tokens = 30;
-  EXPECT_EQ(most_tokens_of(run, backbone).count, 30);
+  EXPECT_EQ(max_tokens_of(run, backbone).count, 30);
 }
 
 TEST_F(TooLongTest, EndTheRunWhereTheWholeSourceIsTooLong) {

@@ -40,7 +40,7 @@ TEST(DecodePicture, SurvivesDamagedWebpGifAndBmp) {
       for (std::uint64_t flips = 1 + random.below(4); flips > 0; --flips)
         damaged[random.below(i % 2 == 0 ? 64 : damaged.size())] =
             static_cast<std::uint8_t>(random.below(256));
-      const PictureLimits limits{.most_pixels = 1 << 20};
+      const PictureLimits limits{.max_pixels = 1 << 20};
       const auto decoded = decode_picture(damaged, limits);
       if (!decoded) continue;
       const auto [width, height, rgb] = decoded.value();
@@ -64,7 +64,7 @@ TEST(DecodePicture, RefusesSizesOfWebpGifAndBmpBeforeDecoding) {
   lengths[30] = 1;
   EXPECT_EQ(decode_picture(lengths).refusal().code, "bmp_unsupported");
   EXPECT_THAT(decode_picture(lengths).refusal().reason, HasSubstr("compression 1 at 8 bits"));
-  const PictureLimits few{.most_pixels = 100};
+  const PictureLimits few{.max_pixels = 100};
   for (const char* name : {"webp_lossless", "gif_grey", "bmp_rgb"})
     EXPECT_EQ(decode_picture(find_picture(name).file, few).refusal().code, "too_large") << name;
 }

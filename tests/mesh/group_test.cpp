@@ -41,9 +41,9 @@ TEST_P(Groups, AddOverAllRanksAtAnySize) {
 
 TEST_P(Groups, FindTheLargestOfWholeNumbers) {
   run([&](const Mesh& mesh) {
-    const std::vector<std::int64_t> most =
+    const std::vector<std::int64_t> max =
         mesh.world().largest({mesh.world().index(), -mesh.world().index()});
-    EXPECT_EQ(most, (std::vector<std::int64_t>{mesh.size() - 1, 0}));
+    EXPECT_EQ(max, (std::vector<std::int64_t>{mesh.size() - 1, 0}));
     const std::vector<std::int64_t> sum = mesh.world().sum(std::vector<std::int64_t>{1, 7});
     EXPECT_EQ(sum, (std::vector<std::int64_t>{mesh.size(), 7 * mesh.size()}));
   });

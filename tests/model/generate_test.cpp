@@ -155,11 +155,11 @@ TEST(Generate, DrawsTokensAsOftenAsTheirShareSays) {
   const at::NoGradGuard no_grad;
   const at::Tensor shares =
       at::softmax(model->head(model->forward(take_sample(prompts, 0))) / 3, -1)[0];
-  const auto most = at::argmax(shares).item<std::int64_t>();
-  const double share = shares[most].item<double>();
+  const auto max = at::argmax(shares).item<std::int64_t>();
+  const double share = shares[max].item<double>();
   int hits = 0;
   for (const auto& answer : generate(*model, prompts, {.max_new_tokens = 1, .temperature = 3}))
-    hits += answer[0] == most ? 1 : 0;
+    hits += answer[0] == max ? 1 : 0;
   EXPECT_NEAR(hits, kSamples * share, 4 * std::sqrt(kSamples * share * (1 - share)));
 }
 

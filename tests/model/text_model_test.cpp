@@ -144,10 +144,10 @@ TEST(SumLoss, IsZeroWithoutTargets) {
 TEST(SumLoss, InChunksEqualsAllAtOnce) {
   const auto model = make_random_model(tiny_config(ModelFamily::kQwen3));
   const at::Tensor targets = at::arange(40, at::kLong);
-  const auto run = [&](std::int64_t most_logits) {
+  const auto run = [&](std::int64_t max_logits) {
     clear_gradients(*model);
     at::Tensor hidden = at::linspace(-1, 1, 40 * 24).view({40, 24}).requires_grad_();
-    const LossSum loss = sum_loss(*model, hidden, targets, std::vector{0, 40}, most_logits);
+    const LossSum loss = sum_loss(*model, hidden, targets, std::vector{0, 40}, max_logits);
     torch::autograd::backward({loss.sum});
     return std::tuple(loss.rows, hidden.grad(), all_gradients(*model));
   };

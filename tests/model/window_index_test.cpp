@@ -59,7 +59,7 @@ TEST(IndexWindows, KeepsEachTokenOnceAndPatchesInTheirWindow) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(str("seed ", seed));
     std::mt19937 random(seed);
-    const auto draw = [&](int most) { return std::int64_t{1 + static_cast<int>(random() % most)}; };
+    const auto draw = [&](int max) { return std::int64_t{1 + static_cast<int>(random() % max)}; };
     std::vector<Grid> grids(draw(4));
     for (Grid& grid : grids) grid = {draw(3), 2 * draw(12), 2 * draw(12)};
     const std::int64_t window = draw(5);

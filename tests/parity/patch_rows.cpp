@@ -31,9 +31,9 @@ enum Processor : std::int32_t {
   kQwenOmni
 };
 
-data::PreprocessorConfig config_of(std::int32_t processor, std::int64_t least, std::int64_t most) {
+data::PreprocessorConfig config_of(std::int32_t processor, std::int64_t min, std::int64_t max) {
   data::PreprocessorConfig config;
-  config.image = config.clip = {least, most};
+  config.image = config.clip = {min, max};
   if (processor == kQwenVl || processor == kQwenOmni) return config;
   if (processor == kQwen3Vl) {
     config.patch = 16;
@@ -45,7 +45,7 @@ data::PreprocessorConfig config_of(std::int32_t processor, std::int64_t least, s
   config::VisionConfig& tower = config.tiles.emplace();
   tower.temporal_patch = 1;
   tower.tile = 56;
-  config.tile_limits = {least, most};
+  config.tile_limits = {min, max};
   config.mean = {0.485F, 0.456F, 0.406F};
   config.deviation = {0.229F, 0.224F, 0.225F};
   tower.kind = config::VisionClass::kInternVit;
@@ -53,7 +53,7 @@ data::PreprocessorConfig config_of(std::int32_t processor, std::int64_t least, s
   tower.kind = config::VisionClass::kSiglip;
   tower.tile = 60;  // of which the patches leave 4 pixels out
   tower.merge = config.merge = 1;
-  tower.most_tiles = 9;
+  tower.max_tiles = 9;
   for (std::int64_t rows = 1; rows <= 6; ++rows)
     for (std::int64_t columns = 1; columns <= 6; ++columns)
       tower.arrangements.push_back({rows, columns});
@@ -69,8 +69,8 @@ void write(std::ofstream& out, const Value* values, std::size_t count) {
 void convert(std::ifstream& in, std::ofstream& out) {
   std::int32_t head[7];
   while (in.read(reinterpret_cast<char*>(head), sizeof head)) {
-    const auto [processor, is_clip, frames, height, width, least, most] = head;
-    const data::PreprocessorConfig config = config_of(processor, least, most);
+    const auto [processor, is_clip, frames, height, width, min, max] = head;
+    const data::PreprocessorConfig config = config_of(processor, min, max);
     std::vector<data::Picture> pictures;
     for (int frame = 0; frame < frames; ++frame) {
       pictures.push_back({width, height, {}});

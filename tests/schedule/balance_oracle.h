@@ -32,14 +32,14 @@ inline OwnedProblem random_problem(RandomStream& random, std::int64_t items, std
 }
 
 /// The least value over all bucket numbers for all items; nothing is skipped.
-inline std::int64_t least_value(const OwnedProblem& problem) {
+inline std::int64_t min_value(const OwnedProblem& problem) {
   std::vector<std::int32_t> bucket_of(static_cast<std::size_t>(problem.items()));
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t min = std::numeric_limits<std::int64_t>::max();
   while (true) {
-    least = std::min(least, balance_value(problem.view(), bucket_of));
+    min = std::min(min, balance_value(problem.view(), bucket_of));
     std::size_t item = 0;
     while (item < bucket_of.size() && ++bucket_of[item] == problem.buckets) bucket_of[item++] = 0;
-    if (item == bucket_of.size()) return least;
+    if (item == bucket_of.size()) return min;
   }
 }
 

@@ -46,7 +46,7 @@ TEST(BalanceBound, IsNeverAboveTheLeastValue) {
     // Multiples of a unit, each off by a little: where the rounding bites.
     const std::int64_t unit = random.between(1, 50);
     for (std::int64_t& load : problem.loads) load = load * unit + random.between(0, unit / 10);
-    EXPECT_LE(balance_bound(problem.view()), least_value(problem));
+    EXPECT_LE(balance_bound(problem.view()), min_value(problem));
   }
 }
 
@@ -327,7 +327,7 @@ TEST(BranchAndBound, ProvesWhatBruteForceFinds) {
     const BalanceBudget budget;
     Effort effort(budget);
     EXPECT_TRUE(branch_and_bound(partition, balance_bound(problem.view()), effort));
-    EXPECT_EQ(value_of(partition), least_value(problem));
+    EXPECT_EQ(value_of(partition), min_value(problem));
   }
 }
 

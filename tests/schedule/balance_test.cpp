@@ -44,7 +44,7 @@ TEST(Balance, EqualsBruteForceOnSmallCases) {
     for (std::int64_t d = 0; seed % 2 == 1 && d < problem.dimensions; ++d)
       problem.held.push_back(random.between(0, 60));
     const Balance found = balance(problem.view());
-    EXPECT_EQ(found.value, least_value(problem));
+    EXPECT_EQ(found.value, min_value(problem));
     EXPECT_EQ(found.value, balance_value(problem.view(), found.bucket_of));
     EXPECT_LE(balance_bound(problem.view()), found.value);
     EXPECT_EQ(found.lower_bound, found.value);
@@ -68,8 +68,8 @@ TEST(Balance, KeepsItsPromisesOnAnyProblem) {
     EXPECT_LE(found.lower_bound, found.value);
     EXPECT_GE(found.gap(), 0);
     const std::vector<std::int64_t> counts = counts_of(found, problem.buckets);
-    const std::int64_t least = *std::min_element(counts.begin(), counts.end());
-    EXPECT_EQ(least == 0, problem.items() < problem.buckets);
+    const std::int64_t min = *std::min_element(counts.begin(), counts.end());
+    EXPECT_EQ(min == 0, problem.items() < problem.buckets);
     EXPECT_EQ(found.status == BalanceStatus::kOptimal, found.value == found.lower_bound);
   }
 }
@@ -90,10 +90,10 @@ TEST(Balance, IsLevelInEveryBatchOfTheMixture) {
   // Encoder loads are whole tiles, and some batches leave a few tiles of room in all 256 buckets.
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
-    for (const auto& [ratio, most] : {std::pair(1.0, 0.011), std::pair(0.5, 0.001)}) {
+    for (const auto& [ratio, max] : {std::pair(1.0, 0.011), std::pair(0.5, 0.001)}) {
       const std::vector<std::int64_t> loads = mixture_loads(2048, ratio, seed);
       const Balance found = balance({.buckets = 256, .dimensions = 2, .loads = loads});
-      EXPECT_LE(found.gap(), most) << "ratio " << ratio;
+      EXPECT_LE(found.gap(), max) << "ratio " << ratio;
     }
   }
 }
@@ -177,7 +177,7 @@ TEST(Balance, RefusesWhatIsNoProblem) {
   EXPECT_THAT([&] { (void)balance({.buckets = 1, .dimensions = 2, .loads = negative}); },
               ThrowsMessage<Error>(HasSubstr("load out of range; where: item 1, dimension 1; "
                                              "found: -4")));
-  const std::vector<std::int64_t> large = {kMostLoad, 0, 1, 0};
+  const std::vector<std::int64_t> large = {kMaxLoad, 0, 1, 0};
   EXPECT_THAT([&] { (void)balance({.buckets = 1, .dimensions = 2, .loads = large}); },
               ThrowsMessage<Error>(HasSubstr("where: item 1, dimension 0; found: 1")));
   const std::vector<std::int64_t> held{1, -1, 1};

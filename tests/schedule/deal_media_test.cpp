@@ -189,11 +189,11 @@ TEST(DealMedia, OfAColocatedEncoderGoToSeatsPassByPass) {
 /// Patches that the fullest pass of any seat has.
 std::int64_t fullest_pass(const std::vector<MediaRound>& rounds) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> patches;
-  std::int64_t most = 0;
+  std::int64_t max = 0;
   for (const MediaRound& round : rounds)
     for (const MediaItem& item : round)
-      most = std::max(most, patches[{item.seat, item.pass}] += item.grid.patches());
-  return most;
+      max = std::max(max, patches[{item.seat, item.pass}] += item.grid.patches());
+  return max;
 }
 
 /// A fifth more than each of two seats has in a pass, on average.
@@ -247,9 +247,9 @@ TEST(DealMedia, SplitsClipsByThePassThatIsDispatchedByItself) {
 
 TEST(PassGroups, CutMicrobatchesEvenlyInTheirOrder) {
   for (std::int64_t microbatches = 1; microbatches <= 13; ++microbatches)
-    for (std::int64_t most = 1; most <= 15; ++most) {
-      const PassGroups groups(most, microbatches);
-      EXPECT_EQ(groups.passes, std::min(most, microbatches));
+    for (std::int64_t max = 1; max <= 15; ++max) {
+      const PassGroups groups(max, microbatches);
+      EXPECT_EQ(groups.passes, std::min(max, microbatches));
       std::vector<std::int64_t> sizes(static_cast<std::size_t>(groups.passes));
       for (std::int64_t i = 0; i < microbatches; ++i) {
         const std::int64_t pass = groups.pass_of(i);

@@ -49,8 +49,8 @@ void for_each_even_deal(std::size_t bins, std::int64_t replicas, const Judge& ju
   std::vector<std::int32_t> replica_of(bins);
   while (true) {
     const Numbers count = counts(replica_of, replicas);
-    const auto [least, most] = std::minmax_element(count.begin(), count.end());
-    if (*most - *least <= 1) judge(replica_of);
+    const auto [min, max] = std::minmax_element(count.begin(), count.end());
+    if (*max - *min <= 1) judge(replica_of);
     std::size_t bin = 0;
     while (bin < bins && ++replica_of[bin] == replicas) replica_of[bin++] = 0;
     if (bin == bins) return;
@@ -75,20 +75,20 @@ TEST(DispatchBins, ComparesWithEveryEvenDeal) {
     const std::int64_t replicas = random.between(1, 3);
     Numbers costs(static_cast<std::size_t>(random.between(0, 8)));
     for (std::int64_t& cost : costs) cost = random.between(0, 30);
-    std::int64_t least_sum = std::numeric_limits<std::int64_t>::max();
-    std::int64_t least_slots = least_sum;
+    std::int64_t min_sum = std::numeric_limits<std::int64_t>::max();
+    std::int64_t min_slots = min_sum;
     for_each_even_deal(costs.size(), replicas, [&](const std::vector<std::int32_t>& deal) {
       const Numbers loads = sums(costs, deal, replicas);
-      least_sum = std::min(least_sum, *std::max_element(loads.begin(), loads.end()));
-      least_slots = std::min(least_slots, sum_of_slots(costs, deal, replicas));
+      min_sum = std::min(min_sum, *std::max_element(loads.begin(), loads.end()));
+      min_slots = std::min(min_slots, sum_of_slots(costs, deal, replicas));
     });
     const std::vector<std::int32_t> by_slot = dispatch_bins(costs, replicas, Meeting::kMicrobatch);
-    EXPECT_EQ(sum_of_slots(costs, by_slot, replicas), least_slots);
+    EXPECT_EQ(sum_of_slots(costs, by_slot, replicas), min_slots);
     const std::vector<std::int32_t> by_sum = dispatch_bins(costs, replicas, Meeting::kStep);
     const Numbers loads = sums(costs, by_sum, replicas);
-    const std::int64_t most = *std::max_element(loads.begin(), loads.end());
-    EXPECT_GE(most, least_sum);
-    EXPECT_LE(3 * most, 5 * least_sum);
+    const std::int64_t max = *std::max_element(loads.begin(), loads.end());
+    EXPECT_GE(max, min_sum);
+    EXPECT_LE(3 * max, 5 * min_sum);
     for (const auto& deal : {by_slot, by_sum}) {
       const Numbers count = counts(deal, replicas);
       const auto [fewest, largest] = std::minmax_element(count.begin(), count.end());

@@ -36,13 +36,13 @@ std::int64_t tokens_of(const StepProblem& problem, std::span<const std::int32_t>
 
 /// max / mean of the backbone's work over the replicas.
 double spread_of(const StepProblem& problem, const StepPlan& plan) {
-  std::int64_t most = 0;
+  std::int64_t max = 0;
   std::int64_t all = 0;
   for (const PackedBins& own : plan.microbatches) {
-    most = std::max(most, tokens_of(problem, own.items));
+    max = std::max(max, tokens_of(problem, own.items));
     all += tokens_of(problem, own.items);
   }
-  return static_cast<double>(most * problem.replicas) / static_cast<double>(all);
+  return static_cast<double>(max * problem.replicas) / static_cast<double>(all);
 }
 
 std::int64_t fullest_of(const StepProblem& problem, const StepPlan& plan) {

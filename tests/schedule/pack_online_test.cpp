@@ -70,17 +70,17 @@ TEST(OnlinePacker, LetsNoSampleWaitLongerThanAllowed) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
     RandomStream random(seed, "age");
-    const std::int64_t most = random.between(1, 40);
-    OnlinePacker packer({.capacity = {1000}, .most_waiting = most});
+    const std::int64_t max = random.between(1, 40);
+    OnlinePacker packer({.capacity = {1000}, .max_waiting = max});
     std::int64_t longest = 0;
     for (std::int64_t i = 0; i < 500; ++i) {
       for (const ClosedBin& bin : packer.add(i, {random.between(1, 700)})) {
         EXPECT_EQ(bin.waited, i - bin.samples.front());
         longest = std::max(longest, bin.waited);
       }
-      for (const WaitingBin& bin : packer.state().waiting) EXPECT_LT(i - bin.opened_at, most);
+      for (const WaitingBin& bin : packer.state().waiting) EXPECT_LT(i - bin.opened_at, max);
     }
-    EXPECT_LE(longest, most);
+    EXPECT_LE(longest, max);
   }
 }
 
@@ -90,7 +90,7 @@ TEST(OnlinePacker, GoesOnFromItsStateAsIfNeverStopped) {
     RandomStream random(seed, "resume");
     const OnlinePackerOptions options = {.capacity = {random.between(10, 4000)},
                                          .close_below = {random.between(1, 10)},
-                                         .most_waiting = random.between(0, 60)};
+                                         .max_waiting = random.between(0, 60)};
     const std::vector<Tokens> lengths = random_lengths(random, 300, options.capacity.count);
     const std::int64_t cut = random.between(0, 300);
     OnlinePacker whole(options);
@@ -118,8 +118,8 @@ TEST(OnlinePacker, RefusesWhatCannotBe) {
               ThrowsMessage<Error>(HasSubstr("packing capacity out of range")));
   EXPECT_THAT([] { OnlinePacker({.capacity = {10}, .close_below = {0}}); },
               ThrowsMessage<Error>(HasSubstr("bins can never close; where: close_below")));
-  EXPECT_THAT([] { OnlinePacker({.capacity = {10}, .most_waiting = -1}); },
-              ThrowsMessage<Error>(HasSubstr("waiting time below 0; where: most_waiting; found: "
+  EXPECT_THAT([] { OnlinePacker({.capacity = {10}, .max_waiting = -1}); },
+              ThrowsMessage<Error>(HasSubstr("waiting time below 0; where: max_waiting; found: "
                                              "-1 arrivals")));
 }
 

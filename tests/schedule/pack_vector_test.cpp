@@ -130,7 +130,7 @@ TEST(PackVector, RefusesWhatCannotBe) {
   refuses({.needs = {1, 2}, .capacities = {5, 0}}, "capacity out of range; where: dimension 1");
   refuses({.needs = {1, 2, 3, 6}, .capacities = {5, 5}},
           "does not fit into a bin; where: item 1, dimension 1; found: 6; expected: 0 to 5");
-  refuses({.needs = Numbers(kMostVectorItems + 1), .capacities = {5}},
+  refuses({.needs = Numbers(kMaxVectorItems + 1), .capacities = {5}},
           "too many items to pack; found: 1048577");
   refuses({.needs = {-1, 2}, .capacities = {5, 5}}, "item 0, dimension 0; found: -1");
 }

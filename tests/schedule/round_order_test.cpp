@@ -62,9 +62,9 @@ class UnevenRounds {
 
   [[nodiscard]] double best() const {
     Order order = costliest_first(std::ssize(costs_));
-    double least = time(order);
-    while (std::ranges::next_permutation(order).found) least = std::min(least, time(order));
-    return least;
+    double min = time(order);
+    while (std::ranges::next_permutation(order).found) min = std::min(min, time(order));
+    return min;
   }
 
  private:

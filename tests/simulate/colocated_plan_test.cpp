@@ -330,18 +330,18 @@ TEST(ColocatedPlan, DealsTheWholeBatchOverItsReplicas) {
         deal_samples(pipeline, std::vector<cost::Media>(2, cost::Media::kPatches), sizes,
                      in_turns(sizes.size(), 8));
     double all = 0;
-    double most = 0;
-    double most_of_a_pass = 0;
+    double max = 0;
+    double max_of_a_pass = 0;
     for (const std::vector<cost::MicrobatchShape>& replica : shapes[1]) {
       ASSERT_EQ(replica.size(), 2U);
       const double own = replica[0].encoder.tokens + replica[1].encoder.tokens;
       all += own;
-      most = std::max(most, own);
-      most_of_a_pass = std::max(most_of_a_pass, replica[0].encoder.tokens);
+      max = std::max(max, own);
+      max_of_a_pass = std::max(max_of_a_pass, replica[0].encoder.tokens);
     }
     EXPECT_EQ(all, patches);
-    EXPECT_LE(most, patches / 4 + (takes_turns ? 60 : 10));
-    EXPECT_TRUE(!takes_turns || most_of_a_pass <= patches / 8 + 60) << "each pass is level";
+    EXPECT_LE(max, patches / 4 + (takes_turns ? 60 : 10));
+    EXPECT_TRUE(!takes_turns || max_of_a_pass <= patches / 8 + 60) << "each pass is level";
   }
 }
 

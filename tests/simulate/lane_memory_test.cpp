@@ -94,11 +94,11 @@ TEST(LaneMemory, FeaturesLieAtTheGiverUntilTheyHaveArrived) {
 
 TEST(LaneMemory, AForwardThatKeepsNothingHoldsItsLayer) {
   const Simulation step = simulate_pair(1, 1);
-  Bytes most;  // while it runs
+  Bytes max;  // while it runs
   for (const MemoryPoint& point : step.memory_points[1])
     if (point.time < step.times.messages[0].given)
-      most = std::max(most, point.bytes - fixed_bytes(step));
-  EXPECT_EQ(most, Bytes{7777});
+      max = std::max(max, point.bytes - fixed_bytes(step));
+  EXPECT_EQ(max, Bytes{7777});
 }
 
 TEST(NetworkOf, CountsBytesAtBothEndsByTheRanksOfThatEnd) {

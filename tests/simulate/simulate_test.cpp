@@ -92,9 +92,9 @@ TEST(Simulate, ReportsTheDistributionAndShowsTheMedian) {
       simulate(plan, costs, small_cluster(8), {.steps = 9, .samples = {.kind = Kind::kMixture}});
   std::vector<Nanoseconds> sorted = of.steps;
   std::sort(sorted.begin(), sorted.end());
-  EXPECT_EQ(of.distribution.least, sorted.front());
+  EXPECT_EQ(of.distribution.min, sorted.front());
   EXPECT_EQ(of.distribution.median, sorted[4]);
-  EXPECT_EQ(of.distribution.largest, sorted.back());
+  EXPECT_EQ(of.distribution.max, sorted.back());
   EXPECT_EQ(of.times.makespan, sorted[4]);
   EXPECT_LE(bound_of(of).value(), of.times.makespan);
   EXPECT_GT(of.distribution.deviation.count, 0);
@@ -151,7 +151,7 @@ TEST(Simulate, AShortageOfAnyStepIsFound) {
   SimulationOptions options{
       .steps = 9, .seed = 1, .samples = {.kind = Kind::kRecorded, .recorded = recorded}};
   const Simulation simulation = simulate(plan, costs, cluster, options);
-  ASSERT_GT(simulation.distribution.largest, simulation.distribution.median);
+  ASSERT_GT(simulation.distribution.max, simulation.distribution.median);
   for (const LaneMemory& lane : simulation.memory) ASSERT_LE(lane.total(), cluster.device.memory);
   ASSERT_TRUE(simulation.out_of_memory);
   EXPECT_GT(simulation.steps[simulation.out_of_memory->step], simulation.distribution.median);
@@ -283,13 +283,13 @@ TEST(DealSamples, SoundGoesToItsEncoderInLevelParts) {
   for (const SampleSize& sample : samples) largest = std::max(largest, double(sample.frames));
   for (int round = 0; round < 4; ++round) {
     double all = 0;
-    double most = 0;
+    double max = 0;
     for (const std::vector<cost::MicrobatchShape>& replica : shapes[0]) {
       all += replica[round].audio.tokens;
-      most = std::max(most, replica[round].audio.tokens);
+      max = std::max(max, replica[round].audio.tokens);
     }
     EXPECT_EQ(all, shapes[1][0][round].audio.tokens + shapes[1][1][round].audio.tokens);
-    EXPECT_LE(most, std::max(largest, all / 3 * 1.2)) << "round " << round;
+    EXPECT_LE(max, std::max(largest, all / 3 * 1.2)) << "round " << round;
   }
 }
 

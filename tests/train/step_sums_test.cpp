@@ -33,20 +33,20 @@ TEST(StepSums, BringsAllKindsOfSlotsTogetherInOneCollective) {
     const std::int64_t large =
         (std::int64_t{1} << 61) + mesh.world().index();  // no double holds it
     std::int64_t count = 1 + mesh.world().index();
-    std::int64_t most = -mesh.world().index();
+    std::int64_t max = -mesh.world().index();
     double longest = 0.5 * mesh.world().index();
     std::vector<std::int64_t> of_ranks;
     double mean = 0;
     StepSums sums;
     sums.sum(count);
     sums.then([&] { mean = static_cast<double>(count) / 4; });
-    sums.largest(most);
+    sums.largest(max);
     sums.largest(longest);
     sums.each(large, of_ranks);
     sums.share(mesh.world());
     EXPECT_EQ(count, 10);
     EXPECT_EQ(mean, 2.5);
-    EXPECT_EQ(most, 0);
+    EXPECT_EQ(max, 0);
     EXPECT_EQ(longest, 1.5);
     ASSERT_EQ(of_ranks.size(), 4);
     for (std::int64_t rank = 0; rank < 4; ++rank)

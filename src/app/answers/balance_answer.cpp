@@ -22,7 +22,7 @@ struct ScaledLoads {
 /// that the sum of the largest column has 49 to 50 bits. Rounding down keeps a lower bound a lower
 /// bound.
 ///
-/// errors: Fault::kInput, naming the row, when a column adds up to more than kMostWhole
+/// errors: Fault::kInput, naming the row, when a column adds up to more than kMaxWhole
 ScaledLoads scale_loads(const NumberTable& table) {
   std::vector<double> total(static_cast<std::size_t>(table.width));
   ScaledLoads scaled = {.width = table.width, .whole = {}};
@@ -30,7 +30,7 @@ ScaledLoads scale_loads(const NumberTable& table) {
     const double value = table.values[i];
     total[i % total.size()] += value;
     scaled.is_exact = scaled.is_exact && value == std::floor(value);
-    TRIB_REQUIRE(total[i % total.size()] <= kMostWhole,
+    TRIB_REQUIRE(total[i % total.size()] <= kMaxWhole,
                  .what = "app: a column adds up to more than can be counted",
                  .where = table.place_of(static_cast<std::int64_t>(i) / table.width),
                  .expected = "at most 2^53 in all rows together", .fix = "choose a larger unit");
@@ -74,9 +74,9 @@ double BalanceAnswer::gap() const {
 
 void check_request(const BalanceRequest& request) {
   const auto name = [&](const char* plain) { return argument_name(request.caller, plain); };
-  TRIB_REQUIRE(request.buckets >= 1 && request.buckets <= schedule::kMostBuckets,
+  TRIB_REQUIRE(request.buckets >= 1 && request.buckets <= schedule::kMaxBuckets,
                .what = "app: value cannot be used", .where = name("buckets"),
-               .found = str(request.buckets), .expected = str("1 to ", schedule::kMostBuckets));
+               .found = str(request.buckets), .expected = str("1 to ", schedule::kMaxBuckets));
   TRIB_REQUIRE(request.deadline_ms >= 0 && std::isfinite(request.deadline_ms),
                .what = "app: value cannot be used", .where = name("deadline_ms"),
                .found = str(request.deadline_ms), .expected = "0 (none) or above");

@@ -49,7 +49,7 @@ void check_request(const BalanceRequest& request);
 ///
 /// shape:  loads [items, dimensions]
 /// errors: Fault::kInput as check_request; naming the row, when a column adds up to more than
-///         kMostWhole
+///         kMaxWhole
 [[nodiscard]] BalanceAnswer answer_balance(const BalanceRequest& request, const NumberTable& loads);
 
 [[nodiscard]] std::string_view name_of(schedule::BalanceStatus status);

@@ -13,7 +13,7 @@ using config::ArtifactObject;
 using plan::FlowModule;
 
 constexpr config::WholeRange kDevices = {1, 1 << 16};
-constexpr config::WholeRange kPeriod = {1, config::kQuantityRange.most};
+constexpr config::WholeRange kPeriod = {1, config::kQuantityRange.max};
 
 FlowModule read_module(ArtifactObject json) {
   FlowModule module = {.name = json.text("name", std::nullopt)};

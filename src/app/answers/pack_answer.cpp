@@ -64,10 +64,10 @@ void check_request(const PackRequest& request) {
                  .where = argument_name(request.caller, name), .found = str(found),
                  .expected = expected);
   };
-  require(request.capacity >= 1 && Tokens{request.capacity} <= schedule::kMostCapacity, "capacity",
-          request.capacity, str("1 to ", schedule::kMostCapacity));
-  require(request.replicas >= 1 && request.replicas <= schedule::kMostReplicas, "replicas",
-          request.replicas, str("1 to ", schedule::kMostReplicas));
+  require(request.capacity >= 1 && Tokens{request.capacity} <= schedule::kMaxCapacity, "capacity",
+          request.capacity, str("1 to ", schedule::kMaxCapacity));
+  require(request.replicas >= 1 && request.replicas <= schedule::kMaxReplicas, "replicas",
+          request.replicas, str("1 to ", schedule::kMaxReplicas));
   require(request.window >= 0, "window", request.window, "0 (all) or above");
   require(request.attention_length >= 0, "attention_length", request.attention_length,
           "0 or above");

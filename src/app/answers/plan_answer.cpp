@@ -24,7 +24,7 @@ namespace {
 using plan::FoundPlan;
 using plan::PlanningProblem;
 
-constexpr std::int64_t kMostDevicesUnasked = 4096;
+constexpr std::int64_t kMaxDevicesUnasked = 4096;
 
 void set_measured(const PlanRequest& request, PlanningProblem& problem) {
   MeasuredMachine machine =
@@ -38,12 +38,12 @@ void set_measured(const PlanRequest& request, PlanningProblem& problem) {
 /// The default number of devices: all of the cluster. Files that describe a kind of node have more
 /// devices than anyone plans for; there it is one node.
 std::int64_t devices_unasked(const PlanRequest& request, const config::Cluster& cluster) {
-  if (cluster.devices <= kMostDevicesUnasked) return cluster.devices;
+  if (cluster.devices <= kMaxDevicesUnasked) return cluster.devices;
   const std::int64_t node = cluster.devices_per_node();
-  TRIB_REQUIRE(node <= kMostDevicesUnasked,
+  TRIB_REQUIRE(node <= kMaxDevicesUnasked,
                .what = "app: cluster is larger than a plan is likely meant for",
                .where = "cluster.devices", .found = str(cluster.devices, ", ", node, " in a node"),
-               .expected = str("at most ", kMostDevicesUnasked),
+               .expected = str("at most ", kMaxDevicesUnasked),
                .fix = str("give ", request.options.given.name("--devices")));
   return node;
 }
@@ -108,9 +108,9 @@ void narrow_axes(const PlanRequest& request, plan::PlanSpace& space) {
   if (request.options.axes.empty()) return;
   plan::PlanSpace one;
   const std::vector<std::pair<std::string, std::int64_t plan::PlanSpace::*>> axes = {
-      {"tp", &plan::PlanSpace::most_tp},           {"pp", &plan::PlanSpace::most_stages},
-      {"dp", &plan::PlanSpace::most_replicas},     {"cp", &plan::PlanSpace::most_cp},
-      {"ulysses", &plan::PlanSpace::most_ulysses}, {"ep", &plan::PlanSpace::most_ep}};
+      {"tp", &plan::PlanSpace::max_tp},           {"pp", &plan::PlanSpace::max_stages},
+      {"dp", &plan::PlanSpace::max_replicas},     {"cp", &plan::PlanSpace::max_cp},
+      {"ulysses", &plan::PlanSpace::max_ulysses}, {"ep", &plan::PlanSpace::max_ep}};
   for (const auto& [name, field] : axes) space.*field = 1;
   for (const std::string& word : request.options.axes) {
     const auto found = std::find_if(axes.begin(), axes.end(),
@@ -128,7 +128,7 @@ std::string find_shortage(const PlanningProblem& problem) {
   const plan::PlanSpace& space = problem.space;
   const config::PipelineOrder order = space.schedules.front();
   const std::string& name = config::plan_name_of(order);
-  const std::int64_t stages = std::min(problem.devices, space.most_stages);
+  const std::int64_t stages = std::min(problem.devices, space.max_stages);
   if (stages < 2)
     return str("; ", name, " needs 2 stages, 1 more than ",
                problem.devices < 2 ? "1 device has" : "the axes allow");

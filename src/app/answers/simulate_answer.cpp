@@ -19,10 +19,10 @@ namespace tributary::app {
 namespace {
 
 std::int64_t ranks_of(const config::Plan& plan) {
-  std::int64_t most = 0;
+  std::int64_t max = 0;
   for (const config::ModulePlan& module : plan.modules)
-    for (const std::int64_t rank : module.ranks) most = std::max(most, rank + 1);
-  return most;
+    for (const std::int64_t rank : module.ranks) max = std::max(max, rank + 1);
+  return max;
 }
 
 MeasuredMachine find_costs(const SimulateRequest& request) {

@@ -58,7 +58,7 @@ Json answer_split(const Json& json, std::string_view where) {
   problem.microbatches = root.whole("microbatches", 1, kCount);
   problem.boundary = {root.whole("boundary_ns", 0, kQuantityRange)};
   if (root.has("memory_bytes")) problem.memory = {root.whole("memory_bytes", 0, kQuantityRange)};
-  problem.stages_behind = root.whole("stages_behind", 0, {0, kCount.most});
+  problem.stages_behind = root.whole("stages_behind", 0, {0, kCount.max});
   const bool polish = root.flag("polish", false);
   root.refuse_unknown();
   problems.raise_if_any(std::string(where));

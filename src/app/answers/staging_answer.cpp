@@ -172,14 +172,14 @@ Json answer_staging(const Json& json, std::string_view where) {
   for (ArtifactObject& module : root.items("modules")) {
     problem.modules.push_back(read_module(module, problem.modules));
   }
-  problem.devices = root.whole("devices", std::nullopt, {1, plan::kMostSharingDevices});
-  problem.units = root.whole("units", 10, {1, plan::kMostShareUnits});
+  problem.devices = root.whole("devices", std::nullopt, {1, plan::kMaxSharingDevices});
+  problem.units = root.whole("units", 10, {1, plan::kMaxShareUnits});
   if (root.has("memory_bytes")) problem.memory = {root.whole("memory_bytes", 0, kQuantityRange)};
   problem.interference = read_interference(root.object("interference", false));
   const std::vector<std::string> methods = staging_methods();
   const auto method = root.choice<std::size_t>("method", 0, methods);
   plan::StagingEffort effort;
-  effort.evaluations = root.whole("evaluations", effort.evaluations, {1, kQuantityRange.most});
+  effort.evaluations = root.whole("evaluations", effort.evaluations, {1, kQuantityRange.max});
   root.refuse_unknown();
   problems.raise_if_any(std::string(where));
   refuse_idle_evaluations(json, methods[method]);

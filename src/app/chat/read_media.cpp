@@ -20,15 +20,15 @@ constexpr const char* kSoundKinds = "WAV, FLAC, Ogg, MP3, M4A or MP4";
 /// Reads a file that the user named. `kind` says what it is to be: "image".
 std::vector<std::uint8_t> read_media(const std::string& path, const std::string& kind,
                                      const std::string& formats) {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{256} << 20;
   TRIB_REQUIRE(fs::is_regular_file(path), .what = str("app: no such ", kind), .where = path,
                .found = fs::exists(path) ? "no regular file" : "nothing",
                .fix = str("give the path of a ", formats, " file"));
   const std::string bytes =
-      read_given_file(path, kMostBytes, {.what = str("app: ", kind, " cannot be read")});
-  TRIB_REQUIRE(bytes.size() <= kMostBytes,
+      read_given_file(path, kMaxBytes, {.what = str("app: ", kind, " cannot be read")});
+  TRIB_REQUIRE(bytes.size() <= kMaxBytes,
                .what = str("app: ", kind, " file is larger than the limit"), .where = path,
-               .expected = str("at most ", kMostBytes, " bytes"));
+               .expected = str("at most ", kMaxBytes, " bytes"));
   return {bytes.begin(), bytes.end()};
 }
 

@@ -20,10 +20,10 @@ void declare_sampling(Verb& verb, AnswerOptions& options) {
   verb.option("--seed", options.seed, "Of sampling");
 }
 
-void check(const AnswerOptions& options, std::int64_t least_new_tokens) {
-  TRIB_REQUIRE(options.max_new_tokens >= least_new_tokens, .what = "app: an answer needs room",
+void check(const AnswerOptions& options, std::int64_t min_new_tokens) {
+  TRIB_REQUIRE(options.max_new_tokens >= min_new_tokens, .what = "app: an answer needs room",
                .where = "--max-new-tokens", .found = str(options.max_new_tokens),
-               .expected = str(least_new_tokens, " or more"));
+               .expected = str(min_new_tokens, " or more"));
   TRIB_REQUIRE(options.temperature >= 0 && options.temperature <= 100,
                .what = "app: temperature out of range", .where = "--temperature",
                .found = str("temperature ", options.temperature), .expected = "0 (greedy) to 100");

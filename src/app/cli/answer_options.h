@@ -24,7 +24,7 @@ void declare_model(Verb& verb, AnswerOptions& options);
 void declare_sampling(Verb& verb, AnswerOptions& options);
 
 /// errors: Fault::kInput naming the option that is out of range
-void check(const AnswerOptions& options, std::int64_t least_new_tokens);
+void check(const AnswerOptions& options, std::int64_t min_new_tokens);
 
 /// A request that is decoded as the options say; without turns.
 [[nodiscard]] ChatRequest request_of(const AnswerOptions& options);

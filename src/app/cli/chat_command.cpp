@@ -32,7 +32,7 @@ Run declare_chat(Verb& verb) {
   declare_sampling(verb, *given);
   verb.example("tributary chat runs/demo");
   return [given] {
-    check(*given, /*least_new_tokens=*/0);
+    check(*given, /*min_new_tokens=*/0);
     const auto model = load_engine(engine_for(given->model.device)).open_chat_model(given->model);
     model->load();
     take_interrupts();

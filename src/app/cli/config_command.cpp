@@ -11,7 +11,7 @@
 namespace tributary::app {
 namespace {
 
-constexpr std::int64_t kMostRanks = 65536;
+constexpr std::int64_t kMaxRanks = 65536;
 
 /// errors: Fault::kInput where the stages of the run may have other plans
 std::string describe_plan(const config::RunConfig& run, std::int64_t ranks) {
@@ -53,9 +53,9 @@ Run declare_config(Verb& verb) {
                  .expected = "a configuration file, or --keys alone");
     TRIB_REQUIRE(arguments->plan || arguments->ranks == 0, .what = "app: option without --plan",
                  .where = "-n", .found = str(arguments->ranks), .expected = "--plan beside it");
-    TRIB_REQUIRE(arguments->ranks >= 0 && arguments->ranks <= kMostRanks,
+    TRIB_REQUIRE(arguments->ranks >= 0 && arguments->ranks <= kMaxRanks,
                  .what = "app: number of ranks", .where = "-n", .found = str(arguments->ranks),
-                 .expected = str("1 to ", kMostRanks));
+                 .expected = str("1 to ", kMaxRanks));
     if (arguments->keys) {
       std::cout << config::describe_keys();
       return ExitCode::kDone;

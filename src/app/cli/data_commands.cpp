@@ -41,7 +41,7 @@ std::vector<data::Survey> survey_run(const config::RunConfig& run, std::int64_t 
   unlimited.data.max_tokens = 0;
   unlimited.batch.capacity_tokens = {0};
   config::ModelConfig model = config::read_model_config(run.model.path);
-  const Tokens most_tokens = data::most_tokens_of(run, model.backbone);
+  const Tokens max_tokens = data::max_tokens_of(run, model.backbone);
   model.backbone.dynamic_rope = false;
   const auto tokenizer = data::Tokenizer::load(run.model.path);
   const auto encoder = data::make_encoder(
@@ -49,7 +49,7 @@ std::vector<data::Survey> survey_run(const config::RunConfig& run, std::int64_t 
         TRIB_RAISE(Fault::kBug, .what = "app: data inspect resized a picture");
       });
   const data::SurveyOptions options{
-      .limit = limit, .encoder = encoder.get(), .most_tokens = most_tokens};
+      .limit = limit, .encoder = encoder.get(), .max_tokens = max_tokens};
   std::vector<data::Survey> surveys;
   for (const config::SourceSection& source : run.data.sources) {
     surveys.push_back(data::survey_source(source, options));

@@ -61,7 +61,7 @@ std::vector<std::pair<std::string, std::string>> list_facts(const MachineFacts& 
           {"disk", str(gib(facts.free_disk_bytes), " free in ", facts.folder)},
           {"shared memory", str(gib(facts.free_shared_memory_bytes), " free in /dev/shm")},
           {"open files", str("at most ", facts.open_files, " (ulimit -n; hard limit ",
-                             facts.most_open_files, ")")}};
+                             facts.max_open_files, ")")}};
 }
 
 void print_facts(const MachineFacts& facts) {

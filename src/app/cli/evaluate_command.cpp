@@ -43,7 +43,7 @@ Json answer_of(const EvaluateOptions& options) {
 
 ExitCode evaluate(const EvaluateArguments& given, const Answer& answer) {
   EvaluateOptions options = given.options;
-  check(given.answer, /*least_new_tokens=*/0);
+  check(given.answer, /*min_new_tokens=*/0);
   check_metrics(options.metrics);
   TRIB_REQUIRE(options.limit >= 0, .what = "app: limit is negative", .where = "--limit",
                .found = str(options.limit), .expected = "0 (all records) or above");

@@ -20,7 +20,7 @@ struct GenerateArguments {
 /// The images, the sounds and then the text, as one user turn.
 ExitCode generate(const GenerateArguments& given, const Answer& answer) {
   TRIB_REQUIRE(!given.prompt.empty(), .what = "app: the prompt is empty", .where = "--prompt");
-  check(given.answer, /*least_new_tokens=*/1);
+  check(given.answer, /*min_new_tokens=*/1);
   const Engine& engine = load_engine(engine_for(given.answer.model.device));
   const std::unique_ptr<ChatModel> model = engine.open_chat_model(given.answer.model);
   if (!given.images.empty()) require_vision(*model, given.answer.model.path, given.images.size());

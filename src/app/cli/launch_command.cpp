@@ -36,7 +36,7 @@ std::string words_again(const LaunchArguments& given) {
 ///
 /// errors: Fault::kInput
 EncoderCounts read_encoders(const std::string& text) {
-  constexpr std::int64_t kMost = 255;
+  constexpr std::int64_t kMax = 255;
   const auto number = [](std::string_view word) {
     std::int64_t value = -1;
     const auto end = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -46,9 +46,9 @@ EncoderCounts read_encoders(const std::string& text) {
   const std::int64_t min = number(std::string_view(text).substr(0, dash));
   const std::int64_t max =
       dash == std::string::npos ? min : number(std::string_view(text).substr(dash + 1));
-  TRIB_REQUIRE(0 <= min && min <= max && max <= kMost, .what = "app: number of encoders",
+  TRIB_REQUIRE(0 <= min && min <= max && max <= kMax, .what = "app: number of encoders",
                .where = "--encoders", .found = text,
-               .expected = str("0 to ", kMost, ", or a range MIN-MAX of such numbers"));
+               .expected = str("0 to ", kMax, ", or a range MIN-MAX of such numbers"));
   return {.min = min, .max = max};
 }
 

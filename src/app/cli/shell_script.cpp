@@ -17,10 +17,10 @@ std::string quoted(const std::string& text) {
 
 /// The first sentence or clause of a help text: what fits beside a word.
 std::string shortened(const std::string& help) {
-  constexpr std::size_t kMostBytes = 60;
+  constexpr std::size_t kMaxBytes = 60;
   std::string text = help.substr(0, help.find_first_of(";\n"));
-  if (text.size() <= kMostBytes) return text;
-  return text.substr(0, text.rfind(' ', kMostBytes)) + " ...";
+  if (text.size() <= kMaxBytes) return text;
+  return text.substr(0, text.rfind(' ', kMaxBytes)) + " ...";
 }
 
 /// The keys of a configuration, each with the sign behind which its value stands.

@@ -63,7 +63,7 @@ StudyJob read_job(const config::StudySetting& setting, const std::string& where,
   job.run = config::read_run_config(setting.run->config, job.values);
   config::check_surroundings(job.run);
   const Tokens longest =
-      data::most_tokens_of(job.run, config::read_model_config(job.run.model.path).backbone);
+      data::max_tokens_of(job.run, config::read_model_config(job.run.model.path).backbone);
   job.values.push_back(str("data.max_tokens=", longest.count));
   job.run.data.max_tokens = longest.count;
   check_processes(setting, job.run, where);

@@ -74,7 +74,7 @@ void examine_room(MachineFacts& facts) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   facts.open_files = files.rlim_cur;
-  facts.most_open_files = files.rlim_max;
+  facts.max_open_files = files.rlim_max;
 }
 
 }  // namespace

@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 // The demo peaks at 0.4 GiB. This is twice that, with the page cache of its data.
-constexpr std::uint64_t kLeastMemory = 1024 * kMiB;
+constexpr std::uint64_t kMinMemory = 1024 * kMiB;
 // The demo's data and its three checkpoints take 0.2 GiB.
-constexpr std::uint64_t kLeastDisk = 1024 * kMiB;
+constexpr std::uint64_t kMinDisk = 1024 * kMiB;
 // Libraries, data files, shards of weights and checkpoints, event files: below 200 in the demo.
-constexpr std::uint64_t kLeastOpenFiles = 256;
-constexpr std::uint64_t kLeastSharedMemory = 64 * kMiB;
+constexpr std::uint64_t kMinOpenFiles = 256;
+constexpr std::uint64_t kMinSharedMemory = 64 * kMiB;
 
 /// The first number of OMP_NUM_THREADS ("4", or a list "4,2"); null where it is not a number.
 std::optional<int> read_thread_count(std::string_view text) {
@@ -77,27 +77,27 @@ void judge_load(const MachineFacts& facts, Judgement& judgement) {
 }
 
 void judge_room(const MachineFacts& facts, Judgement& judgement) {
-  if (facts.open_files < kLeastOpenFiles)
+  if (facts.open_files < kMinOpenFiles)
     judgement.problem(
-        "open files", str("the limit is ", facts.open_files, ", a run needs ", kLeastOpenFiles),
+        "open files", str("the limit is ", facts.open_files, ", a run needs ", kMinOpenFiles),
         str("ulimit -n ",
-            std::max(kLeastOpenFiles, std::min<std::uint64_t>(facts.most_open_files, 1024))));
+            std::max(kMinOpenFiles, std::min<std::uint64_t>(facts.max_open_files, 1024))));
   const bool is_limited = !facts.tightest_memory.empty();
   const std::uint64_t memory = is_limited ? facts.usable_memory_bytes : facts.free_memory_bytes;
-  if (memory < kLeastMemory)
+  if (memory < kMinMemory)
     judgement.problem("memory",
                       str(memory / kMiB, " MiB are ", is_limited ? facts.tightest_memory : "free",
-                          ", the demo needs ", kLeastMemory / kMiB),
+                          ", the demo needs ", kMinMemory / kMiB),
                       "end other programs, or lower batch.capacity_tokens");
   if (!facts.folder_is_writable)
     judgement.problem("disk", str("no right to write in ", facts.folder),
                       "change the folder, or set run.dir");
-  else if (facts.free_disk_bytes < kLeastDisk)
+  else if (facts.free_disk_bytes < kMinDisk)
     judgement.problem("disk",
                       str(facts.free_disk_bytes / kMiB, " MiB are free in ", facts.folder,
-                          ", data and checkpoints of the demo need ", kLeastDisk / kMiB),
+                          ", data and checkpoints of the demo need ", kMinDisk / kMiB),
                       "make room, or set run.dir to another disk");
-  if (facts.free_shared_memory_bytes < kLeastSharedMemory)
+  if (facts.free_shared_memory_bytes < kMinSharedMemory)
     judgement.limit("several processes that share memory",
                     str(facts.free_shared_memory_bytes / kMiB, " MiB are free in /dev/shm"),
                     "in a container: --shm-size=1g");

@@ -38,7 +38,7 @@ struct MachineFacts {
   std::uint64_t free_disk_bytes = 0;           // in that folder
   std::uint64_t free_shared_memory_bytes = 0;  // in /dev/shm; 0 where there is none
   std::uint64_t open_files = 0;                // soft limit
-  std::uint64_t most_open_files = 0;           // hard limit
+  std::uint64_t max_open_files = 0;            // hard limit
   bool has_nvidia_driver = false;
   bool has_tensorboard = false;  // the program that shows event files
   std::optional<EngineFacts> engine;

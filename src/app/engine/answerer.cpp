@@ -37,8 +37,8 @@ Answerer answerer_of_directory(const std::string& path) {
   if (config.vision) {
     const data::PixelLimits limits =
         data::read_preprocessor_config(path, *config.vision, std::nullopt).image;
-    answerer.run.data.min_pixels = limits.least;
-    answerer.run.data.max_pixels = limits.most;
+    answerer.run.data.min_pixels = limits.min;
+    answerer.run.data.max_pixels = limits.max;
   }
   return answerer;
 }

@@ -47,8 +47,8 @@ class LoadedChatModel final : public ChatModel {
     if (config_.vision)
       preprocessor_ =
           data::read_preprocessor_config(answerer_.directory, *config_.vision,
-                                         data::PixelLimits{.least = answerer_.run.data.min_pixels,
-                                                           .most = answerer_.run.data.max_pixels});
+                                         data::PixelLimits{.min = answerer_.run.data.min_pixels,
+                                                           .max = answerer_.run.data.max_pixels});
     if (config_.audio) sounds_ = data::read_sound_config(answerer_.directory, *config_.audio);
   }
 
@@ -178,12 +178,12 @@ std::int64_t LoadedChatModel::room_for_answer(const ChatRequest& request,
 
 ChatReply LoadedChatModel::decode(const ChatRequest& request, const OnText& on_text) {
   const model::PackedBatch prompt = make_pack(encode(request));
-  const std::int64_t most = room_for_answer(request, prompt.cu_seqlens.back());
+  const std::int64_t max = room_for_answer(request, prompt.cu_seqlens.back());
   load_once();
   data::StreamDecoder words(tokenizer_, data::SpecialTokens::kSkip);
   bool goes_on = true;
   const auto answers = model::generate(*model_, prompt,
-                                       {.max_new_tokens = most,
+                                       {.max_new_tokens = max,
                                         .stop_tokens = stop_tokens(),
                                         .temperature = request.temperature,
                                         .top_p = request.top_p,
@@ -198,9 +198,9 @@ ChatReply LoadedChatModel::decode(const ChatRequest& request, const OnText& on_t
   const std::int64_t tokens = std::ssize(answers.front());
   return {.prompt_tokens = prompt.cu_seqlens.back(),
           .answer_tokens = tokens,
-          .end = !goes_on         ? AnswerEnd::kAsked
-                 : tokens == most ? AnswerEnd::kLength
-                                  : AnswerEnd::kStop};
+          .end = !goes_on        ? AnswerEnd::kAsked
+                 : tokens == max ? AnswerEnd::kLength
+                                 : AnswerEnd::kStop};
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ std::int64_t patches_of_token(const config::ModuleGraph& graph) {
 /// Bytes of logits, exponentials and gradients, which are computed in chunks of rows.
 Bytes logits_of(const config::LayerShape& head, double tokens, std::int64_t tp) {
   const double all = tokens * static_cast<double>(cost::vocab_of_rank(head.vocab, tp));
-  const double most = std::min(all, static_cast<double>(model::kMostLogits));
-  return {static_cast<std::int64_t>(3 * sizeof(float) * most)};
+  const double max = std::min(all, static_cast<double>(model::kMaxLogits));
+  return {static_cast<std::int64_t>(3 * sizeof(float) * max)};
 }
 
 /// Bytes that equal layers from number `first` on keep for backward.

@@ -18,7 +18,7 @@
 namespace tributary::app {
 namespace {
 
-constexpr std::int64_t kMostReplaced = 10;
+constexpr std::int64_t kMaxReplaced = 10;
 constexpr double kPauseSeconds = 1;
 constexpr double kForgivingSeconds = 60;  // an encoder that has run so long begins anew
 constexpr double kEndSeconds = 5;         // from SIGTERM to SIGKILL
@@ -164,7 +164,7 @@ void EncoderProcesses::look_at(std::optional<Encoder>& place) {
     return place.reset();
   }
   if (clock_.seconds() - encoder.started > kForgivingSeconds) encoder.replaced = 0;
-  const bool comes_again = is_worth_a_restart(code) && encoder.replaced < kMostReplaced;
+  const bool comes_again = is_worth_a_restart(code) && encoder.replaced < kMaxReplaced;
   log_note(str("tributary launch: encoder ", process.rank(), " ended with exit code ", code,
                comes_again ? "; another one takes its place"
                            : "; the ranks encode what no other encoder does"));

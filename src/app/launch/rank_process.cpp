@@ -19,8 +19,8 @@
 namespace tributary::app {
 namespace {
 
-constexpr std::size_t kMostLines = 200;
-constexpr std::size_t kMostLineBytes = 16 << 10;
+constexpr std::size_t kMaxLines = 200;
+constexpr std::size_t kMaxLineBytes = 16 << 10;
 
 [[noreturn]] void raise_system(const std::string& call, int rank) {
   TRIB_RAISE(Fault::kResource, .what = "app: rank cannot be started", .where = str("rank ", rank),
@@ -157,7 +157,7 @@ void RankProcess::take_line(std::string line) {
     log_note(line);
   }
   lines_.push_back(std::move(line));
-  if (lines_.size() > kMostLines) lines_.pop_front();
+  if (lines_.size() > kMaxLines) lines_.pop_front();
 }
 
 void RankProcess::pass_held_lines() {
@@ -177,7 +177,7 @@ void RankProcess::read_output() {
     const std::string_view text(block.data(), static_cast<std::size_t>(count));
     for (const char c : text) {
       if (c != '\n') unfinished_line_ += c;
-      if (c != '\n' && unfinished_line_.size() < kMostLineBytes) continue;
+      if (c != '\n' && unfinished_line_.size() < kMaxLineBytes) continue;
       take_line(std::exchange(unfinished_line_, {}));
     }
   }

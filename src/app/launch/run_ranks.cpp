@@ -27,7 +27,7 @@ constexpr double kRootCauseSeconds = 0.2;  // that the others have to end by the
 constexpr double kTerminateSeconds = 5;    // from SIGTERM to SIGKILL after a failure
 constexpr double kGraceSeconds = 30;       // from the end of a rank after a signal to SIGKILL
 constexpr double kHoldSeconds = 2;         // how long an error of rank 0 is held back
-constexpr std::size_t kMostShownLines = 40;
+constexpr std::size_t kMaxShownLines = 40;
 
 [[noreturn]] void raise_system(const std::string& call) {
   TRIB_RAISE(Fault::kResource, .what = "app: launcher cannot work", .where = call,
@@ -233,7 +233,7 @@ void show_output(const std::vector<RankEnd>& ends, const std::string& error) {
     if (end.rank > 0 && end.exit_code == 0) continue;
     const std::deque<std::string> lines =
         without_error(end.rank == 0 ? end.held : end.lines, error);
-    const std::size_t first = lines.size() - std::min(lines.size(), kMostShownLines);
+    const std::size_t first = lines.size() - std::min(lines.size(), kMaxShownLines);
     for (std::size_t i = first; i < lines.size(); ++i)
       log_note(end.rank == 0 ? lines[i] : str("[rank ", end.rank, "] ", lines[i]));
   }

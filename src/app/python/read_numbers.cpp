@@ -16,7 +16,7 @@ std::string shown(nb::handle value) {
 }
 
 double checked(double number, const std::string& where) {
-  TRIB_REQUIRE(number >= 0 && number <= kMostWhole, .what = "app: number out of range",
+  TRIB_REQUIRE(number >= 0 && number <= kMaxWhole, .what = "app: number out of range",
                .where = where, .found = str(number), .expected = "0 to 2^53");
   return number;
 }
@@ -84,7 +84,7 @@ void read_array(const Array& array, NumberTable& table) {
       const std::int64_t offset = static_cast<std::int64_t>(row) * array.stride(0) +
                                   (is_flat ? 0 : column * array.stride(1));
       const double number = read(data + offset * static_cast<std::int64_t>(size));
-      if (!(number >= 0 && number <= kMostWhole)) {
+      if (!(number >= 0 && number <= kMaxWhole)) {
         (void)checked(number, is_flat ? str(table.source, "[", row, "]")
                                       : str(table.source, "[", row, "][", column, "]"));
       }
@@ -111,7 +111,7 @@ void read_sequence(nb::handle given, NumberTable& table) {
                    .expected = str(table.width, " numbers, as in row 0"));
       const double number = PyFloat_CheckExact(item.ptr()) ? PyFloat_AS_DOUBLE(item.ptr()) : -1;
       table.values.push_back(
-          number >= 0 && number <= kMostWhole ? number : to_number(item, table.place_of(row)));
+          number >= 0 && number <= kMaxWhole ? number : to_number(item, table.place_of(row)));
       continue;
     }
     const auto cells = nb::steal<nb::object>(PySequence_Fast(item.ptr(), "a sequence"));

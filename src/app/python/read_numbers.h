@@ -11,7 +11,7 @@ namespace tributary::app {
 /// dimensions: anything with the buffer protocol or DLPack. NumPy is not needed.
 ///
 /// shape:  [rows] -> [rows, 1]; [rows, columns] as it is
-/// errors: Fault::kInput naming the element: not a number, below 0, above kMostWhole, a row of
+/// errors: Fault::kInput naming the element: not a number, below 0, above kMaxWhole, a row of
 ///         another width, no row
 [[nodiscard]] NumberTable read_numbers(nanobind::handle given, const std::string& name);
 

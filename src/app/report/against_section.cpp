@@ -30,8 +30,8 @@ std::string ratio_row(const std::string& name, const StepRatios& ratios,
                       std::string (*show)(double), const std::string& unit = {}) {
   return table_row(name, str("median of ", count_of(ratios.steps), " steps"),
                    show(ratios.own_median) + unit, show(ratios.other_median) + unit,
-                   str("ratio ", show_number(ratios.median), " (", show_number(ratios.least),
-                       " to ", show_number(ratios.most), ")"));
+                   str("ratio ", show_number(ratios.median), " (", show_number(ratios.min), " to ",
+                       show_number(ratios.max), ")"));
 }
 
 std::string figures_card(const RunComparison& comparison) {

@@ -9,7 +9,7 @@
 namespace tributary::app {
 namespace {
 
-constexpr std::size_t kMostColumns = 8;
+constexpr std::size_t kMaxColumns = 8;
 
 /// A question with its answers by the step of the validation.
 struct Followed {
@@ -20,10 +20,10 @@ struct Followed {
 /// The steps that get a column: the first, the last, and some between at equal distances.
 std::vector<std::int64_t> choose_steps(const std::set<std::int64_t>& steps) {
   std::vector<std::int64_t> all(steps.begin(), steps.end());
-  if (all.size() <= kMostColumns) return all;
+  if (all.size() <= kMaxColumns) return all;
   std::vector<std::int64_t> chosen;
-  for (std::size_t i = 0; i < kMostColumns; ++i)
-    chosen.push_back(all[i * (all.size() - 1) / (kMostColumns - 1)]);
+  for (std::size_t i = 0; i < kMaxColumns; ++i)
+    chosen.push_back(all[i * (all.size() - 1) / (kMaxColumns - 1)]);
   return chosen;
 }
 

@@ -24,9 +24,9 @@ MaybeNumber find_number(const Map& map, const std::string& key) {
   return entry == map.end() ? std::nullopt : MaybeNumber(entry->second);
 }
 
-/// The steps of a piece, so that `steps` make at most `most_points` pieces.
-std::size_t piece_width(std::size_t steps, std::size_t most_points) {
-  return std::max<std::size_t>(1, (steps + most_points - 1) / most_points);
+/// The steps of a piece, so that `steps` make at most `max_points` pieces.
+std::size_t piece_width(std::size_t steps, std::size_t max_points) {
+  return std::max<std::size_t>(1, (steps + max_points - 1) / max_points);
 }
 
 /// Columns of means over pieces of the run; a piece without a value is null.
@@ -95,11 +95,11 @@ MaybeNumber norm_of(const StepRecord& step, const char* kind, const std::string&
 
 /// How far updates moved the parameters, as shares of their norms, at the steps that measured it.
 Json update_curves(const RunRecord& run, const std::vector<std::string>& modules,
-                   std::size_t most_points) {
+                   std::size_t max_points) {
   std::vector<StepRecord> measured;
   for (const StepRecord& step : run.steps)
     if (step.norms.contains("update")) measured.push_back(step);
-  const Columns columns(measured, piece_width(measured.size(), most_points));
+  const Columns columns(measured, piece_width(measured.size(), max_points));
   return {{"step", columns.step_numbers()},
           {"steps_per_point", columns.steps_per_point()},
           {"modules", module_curves(modules, columns, [](const auto& step, const auto& module) {
@@ -151,9 +151,9 @@ Json source_curves(const RunRecord& run, const DrawnSources& drawn, const Column
 
 }  // namespace
 
-Json chart_data(const RunRecord& run, const DrawnSources& drawn, std::size_t most_points) {
+Json chart_data(const RunRecord& run, const DrawnSources& drawn, std::size_t max_points) {
   const std::vector<std::string> modules = list_modules(run);
-  const Columns columns(run.steps, piece_width(run.steps.size(), most_points));
+  const Columns columns(run.steps, piece_width(run.steps.size(), max_points));
   std::set<std::string> sources;
   for (const StepRecord& step : run.steps)
     for (const auto& [source, loss] : step.loss_by_source) sources.insert(source);
@@ -190,7 +190,7 @@ Json chart_data(const RunRecord& run, const DrawnSources& drawn, std::size_t mos
                                             [](const auto& step, const auto& module) {
                                               return norm_of(step, "gradient", module);
                                             })},
-      {"updates", update_curves(run, modules, most_points)},
+      {"updates", update_curves(run, modules, max_points)},
       {"drawn", source_curves(run, drawn, columns)},
       {"tokens_per_second", column(&StepRecord::tokens_per_second)},
       {"seconds", seconds},
@@ -210,10 +210,9 @@ Json chart_data(const RunRecord& run, const DrawnSources& drawn, std::size_t mos
       {"validation", validation_columns(run.validations)}};
 }
 
-Json loss_curves(const RunRecord& run, const RunComparison& comparison, std::size_t most_points) {
+Json loss_curves(const RunRecord& run, const RunComparison& comparison, std::size_t max_points) {
   const RunRecord& other = comparison.other;
-  const std::size_t width =
-      piece_width(std::max(run.steps.size(), other.steps.size()), most_points);
+  const std::size_t width = piece_width(std::max(run.steps.size(), other.steps.size()), max_points);
   const auto curve = [width](const std::string& name, const std::vector<StepRecord>& steps) {
     const Columns columns(steps, width);
     return Json{{"name", name},

@@ -145,11 +145,11 @@ std::string setting_table(const SettingResult& setting, const std::string& again
 std::string id_of_setting(std::size_t index) { return str("setting-", index); }
 
 std::vector<PageLink> links_of(const Comparison& comparison) {
-  constexpr std::size_t kMostLinks = 6;
+  constexpr std::size_t kMaxLinks = 6;
   std::vector<PageLink> links;
   if (!comparison.figures.empty() || !comparison.orders.empty())
     links.push_back({"published", "Published and found"});
-  for (std::size_t i = 0; i < std::min(kMostLinks, comparison.settings.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kMaxLinks, comparison.settings.size()); ++i)
     links.push_back({id_of_setting(i), comparison.settings[i].name});
   return links;
 }
@@ -183,7 +183,7 @@ std::string show_figure(FigureQuantity quantity, double value) {
     case FigureQuantity::kIdleReduction:
     case FigureQuantity::kBubbleReduction:
     case FigureQuantity::kOccupancy:
-    case FigureQuantity::kLeastOccupancy:
+    case FigureQuantity::kMinOccupancy:
       break;
   }
   return show_percent(value);
@@ -210,9 +210,9 @@ TimeColumn time_column(const SettingResult& setting) {
 }
 
 std::string show_published(const config::PublishedFigure& figure) {
-  const std::string least = show_figure(figure, figure.least);
-  if (figure.least == figure.most) return least;
-  return str(least, " to ", show_figure(figure, figure.most));
+  const std::string min = show_figure(figure, figure.min);
+  if (figure.min == figure.max) return min;
+  return str(min, " to ", show_figure(figure, figure.max));
 }
 
 std::string describe_figure(const config::PublishedFigure& figure) {

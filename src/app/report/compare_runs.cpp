@@ -75,13 +75,13 @@ std::optional<StepRatios> compare_steps(std::vector<StepPair> pairs, Figure&& fi
     ratios.push_back(here / there);
   }
   if (ratios.empty()) return std::nullopt;
-  const auto [least, most] = std::ranges::minmax_element(ratios);
+  const auto [min, max] = std::ranges::minmax_element(ratios);
   return StepRatios{.steps = std::ssize(ratios),
                     .own_median = median_of(own),
                     .other_median = median_of(other),
                     .median = median_of(ratios),
-                    .least = *least,
-                    .most = *most};
+                    .min = *min,
+                    .max = *max};
 }
 
 void list_values(const std::string& key, const Json& value, std::map<std::string, Json>& values) {

@@ -26,7 +26,7 @@ struct LossComparison {
 struct StepRatios {
   std::int64_t steps = 0;
   double own_median = 0, other_median = 0;
-  double median = 0, least = 0, most = 0;  // of the ratio own / other, step by step
+  double median = 0, min = 0, max = 0;  // of the ratio own / other, step by step
 };
 
 /// A key of config.yaml with two values; null where a configuration lacks it.

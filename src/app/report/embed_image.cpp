@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kMostBytesOfOne = std::uintmax_t{8} << 20;
+constexpr std::uintmax_t kMaxBytesOfOne = std::uintmax_t{8} << 20;
 
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kDigits =
@@ -52,8 +52,8 @@ bool is_image_url(std::string_view url) {
 
 }  // namespace
 
-ImageEmbedder::ImageEmbedder(std::string directory, std::size_t most_bytes)
-    : directory_(std::move(directory)), bytes_left_(most_bytes) {}
+ImageEmbedder::ImageEmbedder(std::string directory, std::size_t max_bytes)
+    : directory_(std::move(directory)), bytes_left_(max_bytes) {}
 
 Result<std::string> ImageEmbedder::embed(const std::string& image) {
   std::string url;
@@ -64,7 +64,7 @@ Result<std::string> ImageEmbedder::embed(const std::string& image) {
     const fs::path path = fs::path(directory_) / image;
     std::error_code failure;
     if (!fs::is_regular_file(path, failure)) return Refusal{"missing", "image not found: " + image};
-    if (fs::file_size(path, failure) > kMostBytesOfOne)
+    if (fs::file_size(path, failure) > kMaxBytesOfOne)
       return Refusal{"too_large", "image is larger than 8 MiB: " + image};
     std::ifstream file(path, std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};

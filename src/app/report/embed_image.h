@@ -7,11 +7,11 @@
 
 namespace tributary::app {
 
-/// Turns images into data URLs for a page, up to a total of `most_bytes`.
+/// Turns images into data URLs for a page, up to a total of `max_bytes`.
 class ImageEmbedder {
  public:
   /// directory: where relative paths start
-  ImageEmbedder(std::string directory, std::size_t most_bytes);
+  ImageEmbedder(std::string directory, std::size_t max_bytes);
 
   /// The data URL of a PNG or JPEG file; a data URL that holds one is checked and returned.
   ///

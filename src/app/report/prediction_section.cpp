@@ -25,9 +25,9 @@ std::vector<const Prediction*> choose_examples(const RunRecord& run, std::size_t
     for (const Prediction& prediction : run.predictions) {
       if (prediction.source == source) (prediction.correct ? right : wrong).push_back(&prediction);
     }
-    const std::size_t most_wrong =
+    const std::size_t max_wrong =
         std::max(per_source / 2, per_source - std::min(per_source, right.size()));
-    wrong.resize(std::min(wrong.size(), most_wrong));
+    wrong.resize(std::min(wrong.size(), max_wrong));
     right.resize(std::min(right.size(), per_source - wrong.size()));
     std::vector<const Prediction*>& chosen = by_source.emplace_back();
     for (std::size_t i = 0; i < std::max(right.size(), wrong.size()); ++i) {
@@ -55,13 +55,13 @@ std::string shown_answer(const std::string& answer) {
 
 /// What would have been right: up to four of the accepted answers.
 std::string expected_answers(const Prediction& prediction) {
-  constexpr std::size_t kMostShown = 4;
+  constexpr std::size_t kMaxShown = 4;
   std::vector<std::string> answers = prediction.references;
   if (answers.empty()) answers = {prediction.expected};
   std::string text;
-  for (std::size_t i = 0; i < std::min(answers.size(), kMostShown); ++i)
+  for (std::size_t i = 0; i < std::min(answers.size(), kMaxShown); ++i)
     text += (i == 0 ? "" : " <small>or</small> ") + shown_answer(answers[i]);
-  if (answers.size() > kMostShown) text += str(" <small>and others</small>");
+  if (answers.size() > kMaxShown) text += str(" <small>and others</small>");
   return "<dt>expected</dt><dd>" + text + "</dd>";
 }
 
@@ -91,16 +91,16 @@ std::string filter(const char* group, const std::string& value, const std::strin
 }  // namespace
 
 std::string picture_strip(const std::vector<std::string>& images, ImageEmbedder& embedder) {
-  constexpr std::size_t kMostShown = 6;
+  constexpr std::size_t kMaxShown = 6;
   if (images.empty()) return "";
   std::string text;
-  for (std::size_t i = 0; i < std::min(images.size(), kMostShown); ++i) {
+  for (std::size_t i = 0; i < std::min(images.size(), kMaxShown); ++i) {
     const Result<std::string> url = embedder.embed(images[i]);
     text += url ? str("<img loading=\"lazy\" alt=\"picture ", i + 1, " of the question\" src=\"",
                       html(url.value()), "\">")
                 : str("<p>", html(url.refusal().reason), "</p>");
   }
-  if (images.size() > kMostShown) text += str("<p>and ", images.size() - kMostShown, " more</p>");
+  if (images.size() > kMaxShown) text += str("<p>and ", images.size() - kMaxShown, " more</p>");
   return "<div class=\"pictures\">" + text + "</div>";
 }
 

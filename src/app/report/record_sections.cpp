@@ -11,18 +11,18 @@
 namespace tributary::app {
 namespace {
 
-constexpr std::size_t kMostRows = 50;
+constexpr std::size_t kMaxRows = 50;
 
 std::string more_rows(std::size_t rows, int columns) {
-  if (rows <= kMostRows) return "";
-  return str("<tr><td colspan=\"", columns, "\">and ", rows - kMostRows, " more</td></tr>\n");
+  if (rows <= kMaxRows) return "";
+  return str("<tr><td colspan=\"", columns, "\">and ", rows - kMaxRows, " more</td></tr>\n");
 }
 
 std::string skipped_table(const std::vector<const StepRecord*>& skipped) {
   std::string text =
       "<div class=\"card scroll\"><h3>Skipped steps</h3><table><tr><th>step</th><th>reason</th>"
       "<th>samples of the batch</th></tr>\n";
-  for (std::size_t i = 0; i < std::min(skipped.size(), kMostRows); ++i) {
+  for (std::size_t i = 0; i < std::min(skipped.size(), kMaxRows); ++i) {
     const StepRecord& step = *skipped[i];
     std::string samples;
     for (std::size_t k = 0; k < std::min<std::size_t>(step.sample_ids.size(), 8); ++k)
@@ -38,7 +38,7 @@ std::string refused_table(const std::vector<RefusedRecord>& refused) {
   std::string text =
       "<div class=\"card scroll\"><h3>Refused records</h3><table><tr><th>place</th><th>reason</th>"
       "<th>in words</th></tr>\n";
-  for (std::size_t i = 0; i < std::min(refused.size(), kMostRows); ++i)
+  for (std::size_t i = 0; i < std::min(refused.size(), kMaxRows); ++i)
     text += str("<tr><td class=\"mono\">", html(refused[i].key), "</td><td class=\"name\">",
                 html(refused[i].code), "</td><td>", html(refused[i].reason), "</td></tr>\n");
   return text + more_rows(refused.size(), 3) + "</table></div>\n";
@@ -117,13 +117,13 @@ std::string module_row(const ModuleRecord& module, double all, const std::string
 
 /// A value as HTML; a long one is folded.
 std::string shown_value(const std::string& key, const std::string& value) {
-  constexpr std::size_t kMostInline = 160;
+  constexpr std::size_t kMaxInline = 160;
   const Known* known = find_known(key);
   char* end = nullptr;
   const double number = std::strtod(value.c_str(), &end);
   if (known != nullptr && known->show != nullptr && !value.empty() && *end == '\0')
     return html(known->show(number));
-  if (value.size() <= kMostInline && value.find('\n') == std::string::npos) return html(value);
+  if (value.size() <= kMaxInline && value.find('\n') == std::string::npos) return html(value);
   return str("<details><summary>", html(value.substr(0, value.find('\n')).substr(0, 60)),
              " ...</summary><pre>", html(value), "</pre></details>");
 }

@@ -19,8 +19,8 @@ constexpr const char* kNone = "–";
 
 std::string show_rounds(const MethodRun& run) {
   if (run.rounds_s.empty()) return kNone;
-  const auto [least, most] = std::ranges::minmax(run.rounds_s);
-  return str(show_time(least), " / ", show_time(*run.median_s()), " / ", show_time(most));
+  const auto [min, max] = std::ranges::minmax(run.rounds_s);
+  return str(show_time(min), " / ", show_time(*run.median_s()), " / ", show_time(max));
 }
 
 /// How much faster a step is than that of another method; a dash where either is not known.

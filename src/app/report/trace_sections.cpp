@@ -19,9 +19,9 @@ using config::TraceLane;
 using config::TraceSpan;
 using config::TraceStream;
 
-constexpr std::size_t kMostLanes = 16;
+constexpr std::size_t kMaxLanes = 16;
 constexpr std::size_t kColors = 8;
-constexpr std::size_t kMostSpans = 1500;  // of a lane
+constexpr std::size_t kMaxSpans = 1500;  // of a lane
 constexpr double kWidth = 1000;
 constexpr double kRow = 16;
 constexpr double kLabel = 210;
@@ -93,14 +93,14 @@ Nanoseconds axis_of(const Trace& predicted, const Trace* measured) {
 }
 
 /// Chooses the lanes to draw: the first ones of every module, so that every module is shown.
-std::vector<std::size_t> lanes_to_draw(const Trace& trace, std::size_t most = kMostLanes) {
+std::vector<std::size_t> lanes_to_draw(const Trace& trace, std::size_t max = kMaxLanes) {
   std::map<std::string, std::size_t> seen;  // number of lanes of each module so far
   std::vector<std::pair<std::size_t, std::size_t>> by_turn;
   for (std::size_t lane = 0; lane < trace.lanes.size(); ++lane)
     by_turn.emplace_back(seen[trace.lanes[lane].module]++, lane);
   std::sort(by_turn.begin(), by_turn.end());
   std::vector<std::size_t> lanes;
-  for (std::size_t i = 0; i < std::min(most, by_turn.size()); ++i)
+  for (std::size_t i = 0; i < std::min(max, by_turn.size()); ++i)
     lanes.push_back(by_turn[i].second);
   std::sort(lanes.begin(), lanes.end());
   return lanes;
@@ -118,11 +118,11 @@ std::string draw_lane(const Trace& trace, std::size_t lane, double y, Nanosecond
   for (const TraceSpan& span : trace.spans)
     if (span.lane == std::int64_t(lane) && span.stream != TraceStream::kMessages)
       spans.push_back(&span);
-  if (spans.size() > kMostSpans) {
+  if (spans.size() > kMaxSpans) {
     std::nth_element(
-        spans.begin(), spans.begin() + kMostSpans, spans.end(),
+        spans.begin(), spans.begin() + kMaxSpans, spans.end(),
         [](const TraceSpan* a, const TraceSpan* b) { return a->duration > b->duration; });
-    spans.resize(kMostSpans);
+    spans.resize(kMaxSpans);
   }
   std::string text;
   const double scale = kWidth / double(axis.count);
@@ -217,19 +217,19 @@ std::string use_table(const Trace& trace) {
 }
 
 std::string memory_chart(const Trace& trace) {
-  Bytes most{1};
-  for (const TraceLane& lane : trace.lanes) most = std::max(most, lane.peak);
+  Bytes max{1};
+  for (const TraceLane& lane : trace.lanes) max = std::max(max, lane.peak);
   constexpr double kHeight = 220;
   std::string text = open_svg(kHeight + kAxis, "memory");
   const Nanoseconds step = std::max(trace.summary.shown_step(), Nanoseconds{1});
   text += draw_time_axis(step, kHeight);
   const double x_scale = kWidth / double(step.count);
-  const double y_scale = (kHeight - 10) / double(most.count);
+  const double y_scale = (kHeight - 10) / double(max.count);
   for (const double share : {0.0, 0.5, 1.0}) {
     const double y = kHeight - share * (kHeight - 10);
     text += str("<line class=\"gridline\" x1=\"", number(kLabel), "\" x2=\"",
                 number(kLabel + kWidth), "\" y1=\"", number(y), "\" y2=\"", number(y), "\"/>",
-                label(y + 4, share == 0 ? "0" : show_bytes(share * double(most.count))));
+                label(y + 4, share == 0 ? "0" : show_bytes(share * double(max.count))));
   }
   std::size_t color = 0;
   std::string key;
@@ -280,8 +280,8 @@ std::string figures(const Trace& trace) {
                          str(summary.ranks, " ranks"));
   text += summary_figure("Idle", show_percent(summary.idle_share), "of all ranks' time");
   for (const auto& [name, time] : summary.distribution)
-    if (summary.steps > 1 && (name == "percentile_95" || name == "largest"))
-      text += summary_figure(name == "largest" ? "Longest step" : "95th percentile", seconds(time),
+    if (summary.steps > 1 && (name == "percentile_95" || name == "max"))
+      text += summary_figure(name == "max" ? "Longest step" : "95th percentile", seconds(time),
                              str(summary.steps, " steps"));
   if (summary.failures > 0)
     text += summary_figure(

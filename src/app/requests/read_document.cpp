@@ -58,10 +58,10 @@ simulate::RecordedSizes sizes_of(const NumberTable& table) {
     std::int64_t numbers[kColumns] = {1, 0, 0, 0, 0};
     for (std::int64_t column = 0; column < table.width; ++column) {
       const double number = table.values[row * table.width + column];
-      const double least = column == 0 ? 1 : 0;
-      TRIB_REQUIRE(number >= least && number <= 1e9 && number == std::floor(number),
+      const double min = column == 0 ? 1 : 0;
+      TRIB_REQUIRE(number >= min && number <= 1e9 && number == std::floor(number),
                    .what = "app: size of a sample cannot be used", .where = table.place_of(row),
-                   .found = str(number), .expected = str("a whole number, ", least, " to 1e9"));
+                   .found = str(number), .expected = str("a whole number, ", min, " to 1e9"));
       numbers[column] = static_cast<std::int64_t>(number);
     }
     if (numbers[1] > 0) numbers[2] = std::max<std::int64_t>(1, numbers[2]);

@@ -78,7 +78,7 @@ class TableReader {
                  .fix = field.find_first_of(kBetween) != std::string_view::npos
                             ? "put commas between the numbers"
                             : "");
-    TRIB_REQUIRE(*number >= 0 && *number <= kMostWhole, .what = "app: number out of range",
+    TRIB_REQUIRE(*number >= 0 && *number <= kMaxWhole, .what = "app: number out of range",
                  .where = where(), .found = escaped(field), .expected = "0 to 2^53");
     return *number;
   }

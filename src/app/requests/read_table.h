@@ -25,11 +25,10 @@ struct NumberTable {
 ///
 /// units:  path "-" is the standard input
 /// errors: Fault::kInput naming file and line: no such file, no row, a row of another width, or a
-///         field that is not a number, below 0, not finite or above kMostWhole
+///         field that is not a number, below 0, not finite or above kMaxWhole
 [[nodiscard]] NumberTable read_table(const std::string& path);
 [[nodiscard]] NumberTable read_table(std::istream& in, const std::string& source);
 
-inline constexpr double kMostWhole =
-    9007199254740992;  // 2^53: doubles hold all whole numbers below
+inline constexpr double kMaxWhole = 9007199254740992;  // 2^53: doubles hold all whole numbers below
 
 }  // namespace tributary::app

@@ -9,12 +9,12 @@ namespace {
 
 template <class Number>
 void check_number(Number value, const RequestField& field, const std::string& name) {
-  const bool has_most = std::isfinite(field.range.most);
-  const auto least = static_cast<Number>(field.range.least);
-  const auto most = has_most ? static_cast<Number>(field.range.most) : Number{};
-  TRIB_REQUIRE(value >= least && (!has_most || value <= most), .what = "app: value cannot be used",
+  const bool has_max = std::isfinite(field.range.max);
+  const auto min = static_cast<Number>(field.range.min);
+  const auto max = has_max ? static_cast<Number>(field.range.max) : Number{};
+  TRIB_REQUIRE(value >= min && (!has_max || value <= max), .what = "app: value cannot be used",
                .where = name, .found = str(value),
-               .expected = str(least, has_most ? str(" to ", most) : " or above",
+               .expected = str(min, has_max ? str(" to ", max) : " or above",
                                field.unit.empty() ? "" : " ", field.unit),
                .fix = "leave it out for the default");
 }

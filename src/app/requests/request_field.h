@@ -12,10 +12,10 @@
 
 namespace tributary::app {
 
-/// Numbers from `least` to `most`, both included.
+/// Numbers from `min` to `max`, both included.
 struct NumberRange {
-  double least = 0;
-  double most = std::numeric_limits<double>::infinity();
+  double min = 0;
+  double max = std::numeric_limits<double>::infinity();
 };
 
 /// One argument of a request: an option of the verb and a keyword of the Python function. A table

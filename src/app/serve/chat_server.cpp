@@ -16,7 +16,7 @@ namespace tributary::app {
 namespace {
 
 constexpr const char* kAddress = "127.0.0.1";
-constexpr std::size_t kMostBytes = std::size_t{32} << 20;  // of a request
+constexpr std::size_t kMaxBytes = std::size_t{32} << 20;  // of a request
 constexpr std::size_t kConnections = 16;
 constexpr const char* kJsonType = "application/json";
 
@@ -67,7 +67,7 @@ class ChatServer::Impl {
   Impl(ChatModel& model, const ChatServerOptions& options)
       : model_(model), options_(options), started_(new_completion(options.name)), queue_(model) {
     server_.new_task_queue = [] { return new httplib::ThreadPool(kConnections); };
-    server_.set_payload_max_length(kMostBytes);
+    server_.set_payload_max_length(kMaxBytes);
     server_.set_keep_alive_timeout(2);                // seconds; the end of the server waits for it
     server_.set_socket_options([](socket_t socket) {  // by default two servers share a port
       const int yes = 1;
@@ -130,7 +130,7 @@ class ChatServer::Impl {
     if (!is_json(request))
       return send(response,
                   api_error(415, "the content type is not application/json", "Content-Type"));
-    const Json body = parse_json(request.body, "body", {.max_bytes = kMostBytes});
+    const Json body = parse_json(request.body, "body", {.max_bytes = kMaxBytes});
     if (!body.is_object() || !body.contains("model") || !body.at("model").is_string())
       return send(response, api_error(400, "the request names no model", "model"));
     if (const auto& name = body.at("model").get_ref<const std::string&>(); name != options_.name)

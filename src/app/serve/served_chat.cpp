@@ -15,9 +15,9 @@
 namespace tributary::app {
 namespace {
 
-constexpr std::size_t kMostPictures = 16;
-constexpr std::size_t kMostStopWords = 4;
-constexpr std::size_t kMostShown = 60;  // letters of a value in a message
+constexpr std::size_t kMaxPictures = 16;
+constexpr std::size_t kMaxStopWords = 4;
+constexpr std::size_t kMaxShown = 60;  // letters of a value in a message
 
 [[noreturn]] void refuse_parameter(const std::string& where, const std::string& found,
                                    const std::string& expected) {
@@ -29,7 +29,7 @@ constexpr std::size_t kMostShown = 60;  // letters of a value in a message
 std::string shown(const Json& value) {
   const std::string text =
       value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-  return text.size() <= kMostShown ? text : text.substr(0, kMostShown) + "...";
+  return text.size() <= kMaxShown ? text : text.substr(0, kMaxShown) + "...";
 }
 
 /// The value of a key; null when it is missing or null.
@@ -38,11 +38,11 @@ const Json* value_of(const Json& object, const char* key) {
   return entry == object.end() || entry->is_null() ? nullptr : &*entry;
 }
 
-double number_of(const Json& body, const char* key, double otherwise, double least, double most) {
+double number_of(const Json& body, const char* key, double otherwise, double min, double max) {
   const Json* value = value_of(body, key);
   if (value == nullptr) return otherwise;
-  if (!value->is_number() || !(value->get<double>() >= least && value->get<double>() <= most))
-    refuse_parameter(key, shown(*value), str("a number from ", least, " to ", most));
+  if (!value->is_number() || !(value->get<double>() >= min && value->get<double>() <= max))
+    refuse_parameter(key, shown(*value), str("a number from ", min, " to ", max));
   return value->get<double>();
 }
 
@@ -85,8 +85,8 @@ void add_part(const Json& part, const std::string& where, data::Turn& turn, Chat
   if (type == "text") {
     turn.parts.emplace_back(text_at(part, "text", where + ".text"));
   } else if (type == "image_url" && turn.role == data::Role::kUser) {
-    if (chat.pictures.size() == kMostPictures)
-      refuse_parameter(where, "one more picture", str("at most ", kMostPictures, " in a request"));
+    if (chat.pictures.size() == kMaxPictures)
+      refuse_parameter(where, "one more picture", str("at most ", kMaxPictures, " in a request"));
     add_picture(picture_of(part, where + ".image_url"), turn, chat);
   } else {
     refuse_parameter(where + ".type", shown(part.at("type")),
@@ -169,8 +169,8 @@ void read_stop(const Json& body, ServedChat& served) {
   const bool are_texts = std::ranges::all_of(words, [](const Json& word) {
     return word.is_string() && !word.get_ref<const std::string&>().empty();
   });
-  if (!are_texts || words.size() > kMostStopWords)
-    refuse_parameter("stop", shown(*value), str("a text, or up to ", kMostStopWords, " of them"));
+  if (!are_texts || words.size() > kMaxStopWords)
+    refuse_parameter("stop", shown(*value), str("a text, or up to ", kMaxStopWords, " of them"));
   served.stop = words.get<std::vector<std::string>>();
 }
 
@@ -219,7 +219,7 @@ void check_keys(const Json& body) {
     const auto* fixed = std::ranges::find(kFixed, std::string_view(name), &Fixed::name);
     if (fixed == kFixed.end()) {
       const std::string nearest = nearest_name(name, known);
-      refuse_parameter(name.substr(0, kMostShown), "an unknown parameter",
+      refuse_parameter(name.substr(0, kMaxShown), "an unknown parameter",
                        nearest.empty() ? "one that this server knows" : str("`", nearest, "`?"));
     }
     if (value != Json::parse(fixed->only))
@@ -236,10 +236,10 @@ ServedChat read_served_chat(const Json& body, bool sees_pictures) {
   read_messages(body, served);
   if (!served.chat.pictures.empty() && !sees_pictures)
     refuse_parameter("messages", "a picture", "text alone: the model has no vision tower");
-  constexpr double kMostTemperature = 2;
-  constexpr double kLeastTopP = 1e-6;  // above 0: some token has to be left
-  served.chat.temperature = number_of(body, "temperature", 1, 0, kMostTemperature);
-  served.chat.top_p = number_of(body, "top_p", 1, kLeastTopP, 1);
+  constexpr double kMaxTemperature = 2;
+  constexpr double kMinTopP = 1e-6;  // above 0: some token has to be left
+  served.chat.temperature = number_of(body, "temperature", 1, 0, kMaxTemperature);
+  served.chat.top_p = number_of(body, "top_p", 1, kMinTopP, 1);
   read_max_tokens(body, served);
   read_seed(body, served);
   read_stop(body, served);

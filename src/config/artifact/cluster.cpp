@@ -16,8 +16,8 @@ template <class Struct>
 struct ConstantKey {
   const char* name;
   double Struct::*field;
-  double least;  // range, its ends too
-  double most;
+  double min;  // range, its ends too
+  double max;
   bool required;
   const char* unit;  // and meaning, as the written file says it
 };
@@ -82,17 +82,17 @@ void read_constants(ArtifactObject& json, const Keys& keys, Struct& constants) {
   for (const ConstantKey<Struct>& key : keys) {
     const std::optional<double> standard =
         key.required ? std::nullopt : std::optional(constants.*key.field);
-    constants.*key.field = json.number(key.name, standard, key.least, key.most);
+    constants.*key.field = json.number(key.name, standard, key.min, key.max);
   }
 }
 
 DeviceModel read_device(ArtifactObject json) {
   DeviceModel device{.name = json.text("name", std::nullopt)};
   read_constants(json, kDeviceKeys, device);
-  device.memory = {json.whole("memory_bytes", std::nullopt, {1, kBytes.most})};
-  const std::int64_t least_reserve = std::max(std::int64_t{2} << 30, device.memory.count / 20);
+  device.memory = {json.whole("memory_bytes", std::nullopt, {1, kBytes.max})};
+  const std::int64_t min_reserve = std::max(std::int64_t{2} << 30, device.memory.count / 20);
   device.reserve = {
-      json.whole("reserve_bytes", std::min(least_reserve, device.memory.count / 2), kBytes)};
+      json.whole("reserve_bytes", std::min(min_reserve, device.memory.count / 2), kBytes)};
   json.refuse_unknown();
   return device;
 }
@@ -200,11 +200,11 @@ void check_cluster(const Cluster& cluster, const std::string& where) {
   const auto check = [&](const auto& keys, const auto& constants, const std::string& path) {
     for (const auto& key : keys) {
       const double value = constants.*key.field;
-      if (value >= key.least && value <= key.most) continue;
+      if (value >= key.min && value <= key.max) continue;
       problems.add({.what = "config: value cannot be used",
                     .where = str(where, " ", path, key.name),
                     .found = str(value),
-                    .expected = str("a number from ", key.least, " to ", key.most)});
+                    .expected = str("a number from ", key.min, " to ", key.max)});
     }
   };
   check(kDeviceKeys, cluster.device, "device.");

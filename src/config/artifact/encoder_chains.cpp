@@ -45,7 +45,7 @@ void check_output(const JsonObject& from, const std::string& key, std::int64_t b
 void add_windowed(ModuleNode& tower, const LayerShape& block, std::int64_t depth, std::int64_t side,
                   const JsonObject& vision) {
   const std::string key = "fullatt_block_indexes";
-  const std::vector<std::int64_t> full = vision.wholes(key, {7, 15, 23, 31}, {0, kLayerRange.most});
+  const std::vector<std::int64_t> full = vision.wholes(key, {7, 15, 23, 31}, {0, kLayerRange.max});
   for (const std::int64_t index : full)  // a tower of fewer blocks has fewer of the default ones
     TRIB_REQUIRE(index < depth || !vision.has(key), .what = "config: value cannot be used",
                  .where = vision.where(key), .found = str(index),
@@ -143,7 +143,7 @@ EncoderChain qwen_vision(const JsonObject& vision, const std::string& family,
     add_windowed(tower, block, depth, side, vision);
 
   const std::vector<std::int64_t> deepstack =
-      vision.wholes("deepstack_visual_indexes", {8, 16, 24}, {0, kLayerRange.most});
+      vision.wholes("deepstack_visual_indexes", {8, 16, 24}, {0, kLayerRange.max});
   const std::int64_t mergers = third ? 1 + std::ssize(deepstack) : 1;
   return {tower, projector_of("projector", width, merge * merge * width, backbone_width,
                               merge * merge, mergers)};

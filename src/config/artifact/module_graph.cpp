@@ -22,7 +22,7 @@ const std::vector<std::string>& kind_names() {
 struct SizeKey {
   const char* name;
   std::int64_t LayerShape::*field;
-  std::int64_t least;
+  std::int64_t min;
 };
 
 constexpr SizeKey kSizes[]{
@@ -55,7 +55,7 @@ LayerRun read_layers(ArtifactObject json) {
     const bool required = size.field == &LayerShape::width;
     run.shape.*size.field =
         json.whole(size.name, required ? std::nullopt : std::optional(run.shape.*size.field),
-                   {size.least, 1 << 26});
+                   {size.min, 1 << 26});
   }
   run.shape.causal = json.flag("causal", true);
   run.shape.tied = json.flag("tied", false);

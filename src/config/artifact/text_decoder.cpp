@@ -71,7 +71,7 @@ std::vector<std::int64_t> windows_of(const JsonObject& text, const DecoderClass&
   const std::int64_t first =
       decoder.windows == Windows::kEveryLayer
           ? 0
-          : text.whole_or_null("max_window_layers", decoder.first_window, {0, kLayerRange.most});
+          : text.whole_or_null("max_window_layers", decoder.first_window, {0, kLayerRange.max});
   for (std::int64_t layer = std::min(first, layers); layer < layers; ++layer)
     windows[layer] = window;
   return windows;
@@ -142,7 +142,7 @@ std::vector<bool> mixtures_of(const JsonObject& text, std::int64_t layers) {
     const std::int64_t every = text.whole("decoder_sparse_step", 1);
     for (std::int64_t layer = 0; layer < layers; ++layer)
       mixtures[layer] = (layer + 1) % every == 0;
-    for (const std::int64_t layer : text.wholes("mlp_only_layers", {}, {0, kLayerRange.most}))
+    for (const std::int64_t layer : text.wholes("mlp_only_layers", {}, {0, kLayerRange.max}))
       if (layer < layers) mixtures[layer] = false;
   }
   return mixtures;

@@ -27,8 +27,8 @@ std::int64_t floor_divided(double value, double divisor) {
 TileArrangement choose_arrangement(const VisionConfig& vision, std::int64_t height,
                                    std::int64_t width) {
   TRIB_CHECK(!vision.arrangements.empty(), .what = "config: tower without arrangements of tiles");
-  std::int64_t most_kept = 0;
-  std::int64_t least_wasted = std::numeric_limits<std::int64_t>::max();
+  std::int64_t max_kept = 0;
+  std::int64_t min_wasted = std::numeric_limits<std::int64_t>::max();
   TileArrangement best = vision.arrangements.front();
   for (const TileArrangement& each : vision.arrangements) {
     const std::int64_t rows = each.rows * vision.tile;
@@ -39,9 +39,9 @@ TileArrangement choose_arrangement(const VisionConfig& vision, std::int64_t heig
     };
     const std::int64_t kept = std::min(scaled(width) * scaled(height), width * height);
     const std::int64_t wasted = rows * columns - kept;
-    if (kept < most_kept || (kept == most_kept && wasted >= least_wasted)) continue;
-    most_kept = kept;
-    least_wasted = wasted;
+    if (kept < max_kept || (kept == max_kept && wasted >= min_wasted)) continue;
+    max_kept = kept;
+    min_wasted = wasted;
     best = each;
   }
   return best;
@@ -64,8 +64,8 @@ Mosaic mosaic_of(const VisionConfig& vision, std::int64_t height, std::int64_t w
 }
 
 TokenRows token_rows_of(const VisionConfig& vision, const Mosaic& mosaic) {
-  const std::int64_t most = vision.most_tiles * vision.tile_side() * vision.tile_side();
-  const double shrink = std::sqrt(real(mosaic.rows * mosaic.columns) / real(most));
+  const std::int64_t max = vision.max_tiles * vision.tile_side() * vision.tile_side();
+  const double shrink = std::sqrt(real(mosaic.rows * mosaic.columns) / real(max));
   if (shrink <= 1.1) return {mosaic.rows, mosaic.columns};
   return {floor_divided(real(mosaic.rows), shrink), floor_divided(real(mosaic.columns), shrink)};
 }

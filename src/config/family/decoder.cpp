@@ -116,7 +116,7 @@ BackboneConfig read_decoder(const JsonObject& text, const DecoderDefaults& defau
   const bool null_kv_heads = text.found("num_key_value_heads") == "null";
   backbone.kv_heads = text.whole_or_null(
       "num_key_value_heads", null_kv_heads ? backbone.heads : defaults.kv_heads, kHeads);
-  backbone.mlp_width = text.whole("intermediate_size", defaults.mlp_width, {1, kWidth.most * 4});
+  backbone.mlp_width = text.whole("intermediate_size", defaults.mlp_width, {1, kWidth.max * 4});
   backbone.vocab = text.whole("vocab_size", defaults.vocab, kVocab);
   backbone.max_positions =
       text.whole("max_position_embeddings", defaults.max_positions, kPositions);

@@ -134,7 +134,7 @@ ModelConfig read_internvl_chat(const JsonObject& config) {
   model.backbone = read_text_section(config, "llm_config");
   model.backbone.tied_head |= config.flag("tie_word_embeddings", false);
   add_tower(model, config, kAuthorsKeys);
-  model.vision->most_tiles = config.whole("max_dynamic_patch", 6, {1, 1024});
+  model.vision->max_tiles = config.whole("max_dynamic_patch", 6, {1, 1024});
   return model;
 }
 

@@ -8,17 +8,17 @@ namespace tributary::config {
 namespace {
 
 /// The most tiles whose tokens are kept: the number behind anyres_max_.
-std::int64_t read_most_tiles(const JsonObject& config) {
+std::int64_t read_max_tiles(const JsonObject& config) {
   constexpr std::string_view kStart = "anyres_max_";
   const std::string name = config.text("vision_aspect_ratio", "anyres_max_9");
   const std::string digits = name.starts_with(kStart) ? name.substr(kStart.size()) : "";
   const bool is_number = !digits.empty() && digits.size() < 4 &&
                          digits.find_first_not_of("0123456789") == std::string::npos;
-  const std::int64_t most = is_number ? std::stoll(digits) : 0;
-  TRIB_REQUIRE(most > 0, .what = "config: aspect ratio of pictures is not supported",
+  const std::int64_t max = is_number ? std::stoll(digits) : 0;
+  TRIB_REQUIRE(max > 0, .what = "config: aspect ratio of pictures is not supported",
                .where = config.where("vision_aspect_ratio"), .found = escaped(name),
                .expected = "anyres_max_ and a number above 0, such as anyres_max_9");
-  return most;
+  return max;
 }
 
 std::vector<TileArrangement> read_arrangements(const JsonObject& config, std::int64_t tile) {
@@ -85,7 +85,7 @@ ModelConfig read_llava_onevision(const JsonObject& config) {
   VisionConfig& tower = model.vision.emplace(read_siglip(vision));
   tower.output_width = model.backbone.width;
   tower.projector_bias = config.flag("multimodal_projector_bias", true);
-  tower.most_tiles = read_most_tiles(config);
+  tower.max_tiles = read_max_tiles(config);
   check_tile_tower(vision, tower);
   tower.arrangements = read_arrangements(config, tower.tile);
   model.tokens.image_pad = read_either(config, "image_token", 151646, model.backbone.vocab);

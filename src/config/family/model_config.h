@@ -57,7 +57,7 @@ struct BackboneConfig {
   double initializer_range = 0.02;
 
   /// The longest sequence whose positions are known; null: any.
-  [[nodiscard]] std::optional<std::int64_t> most_tokens() const {
+  [[nodiscard]] std::optional<std::int64_t> max_tokens() const {
     return dynamic_rope ? std::optional(max_positions) : std::nullopt;
   }
 };
@@ -104,7 +104,7 @@ struct VisionConfig {
   bool projector_norm = true;
   bool projector_bias = true;
   std::vector<TileArrangement> arrangements = {};  // of LLaVA-OneVision
-  std::int64_t most_tiles = 0;  // whose tokens it keeps, or into which it cuts; 0: not said
+  std::int64_t max_tiles = 0;  // whose tokens it keeps, or into which it cuts; 0: not said
 
   /// Whether pictures are cut into tiles of one size, each of them encoded by itself.
   [[nodiscard]] bool cuts_tiles() const { return tile > 0; }
@@ -144,13 +144,13 @@ struct AudioConfig {
   double initializer_range = 0.02;
 
   /// Frames of the longest sound.
-  [[nodiscard]] std::int64_t most_frames() const { return kFramesOfPosition * positions; }
+  [[nodiscard]] std::int64_t max_frames() const { return kFramesOfPosition * positions; }
   /// The item of a sound of `frames`: those that its positions depend on. Without chunks these are
   /// one more than two for each position.
   [[nodiscard]] Grid grid_of(std::int64_t frames) const {
     if (chunk > 0) return {1, 1, frames};
     const std::int64_t used = (frames + kFramesOfPosition - 1) / kFramesOfPosition;
-    return {1, 1, std::min(kFramesOfPosition * used + 1, most_frames())};
+    return {1, 1, std::min(kFramesOfPosition * used + 1, max_frames())};
   }
   /// Positions of an item, and the tokens that pairs of them become.
   [[nodiscard]] std::int64_t positions_of(const Grid& item) const {

@@ -13,7 +13,7 @@ constexpr DecoderDefaults kOmniText{.layers = 28,
                                     .mlp_width = 18944,
                                     .vocab = 152064,
                                     .rope_theta = 1e6};
-constexpr std::int64_t kMostPositions = 15000;  // 300 s, as its feature extractor takes
+constexpr std::int64_t kMaxPositions = 15000;  // 300 s, as its feature extractor takes
 
 AudioConfig read_chunked_whisper(const JsonObject& audio, std::int64_t backbone_width) {
   AudioConfig tower = read_whisper(audio, audio.whole("output_dim", 3584, {1, 1 << 20}));
@@ -26,7 +26,7 @@ AudioConfig read_chunked_whisper(const JsonObject& audio, std::int64_t backbone_
                .what = "config: chunks of sound are longer than the table of positions",
                .where = audio.where("n_window"), .found = audio.found("n_window"),
                .expected = str("at most max_source_positions, ", tower.positions));
-  tower.positions = kMostPositions;
+  tower.positions = kMaxPositions;
   return tower;
 }
 

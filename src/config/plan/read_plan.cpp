@@ -73,7 +73,7 @@ ModulePlan read_module(const std::string& name, ArtifactObject json) {
   module.stages = read_stages(json);
   module.schedule = choice<PipelineOrder>(json, "schedule", PipelineOrder::k1f1b);
   module.recompute = choice<RecomputePlan>(json, "recompute", RecomputePlan::kNone);
-  module.recompute_every = json.whole("recompute_every", 1, {1, kMostEvery});
+  module.recompute_every = json.whole("recompute_every", 1, {1, kMaxEvery});
   module.offload = choice<Offload>(json, "offload", Offload::kNone);
   module.train = choice<TrainMode>(json, "train", TrainMode::kFull);
   module.share_percent = json.whole("share_percent", 100, {1, 100});

@@ -62,28 +62,28 @@ bool ArtifactObject::is_missing(const std::string& key, bool optional,
 
 std::int64_t ArtifactObject::whole(const std::string& key, std::optional<std::int64_t> standard,
                                    WholeRange range) {
-  const std::string expected = str("a whole number from ", range.least, " to ", range.most);
-  if (is_missing(key, standard.has_value(), expected)) return standard.value_or(range.least);
+  const std::string expected = str("a whole number from ", range.min, " to ", range.max);
+  if (is_missing(key, standard.has_value(), expected)) return standard.value_or(range.min);
   const Json& value = value_->at(key);
   const bool fits =
       value.is_number_integer() &&
       !(value.is_number_unsigned() &&
         value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) &&
-      value.get<std::int64_t>() >= range.least && value.get<std::int64_t>() <= range.most;
+      value.get<std::int64_t>() >= range.min && value.get<std::int64_t>() <= range.max;
   if (fits) return value.get<std::int64_t>();
   refuse(key, expected);
-  return range.least;
+  return range.min;
 }
 
-double ArtifactObject::number(const std::string& key, std::optional<double> standard, double least,
-                              double most) {
-  const std::string expected = str("a number from ", least, " to ", most);
-  if (is_missing(key, standard.has_value(), expected)) return standard.value_or(least);
+double ArtifactObject::number(const std::string& key, std::optional<double> standard, double min,
+                              double max) {
+  const std::string expected = str("a number from ", min, " to ", max);
+  if (is_missing(key, standard.has_value(), expected)) return standard.value_or(min);
   const Json& value = value_->at(key);
   const double number = value.is_number() ? value.get<double>() : std::nan("");
-  if (number >= least && number <= most) return number;  // false for NaN
+  if (number >= min && number <= max) return number;  // false for NaN
   refuse(key, expected);
-  return least;
+  return min;
 }
 
 bool ArtifactObject::flag(const std::string& key, bool standard) {

@@ -25,8 +25,8 @@ class ArtifactObject {
   [[nodiscard]] std::int64_t whole(const std::string& key, std::optional<std::int64_t> standard,
                                    WholeRange range);
   /// A finite number in [least, most].
-  [[nodiscard]] double number(const std::string& key, std::optional<double> standard, double least,
-                              double most);
+  [[nodiscard]] double number(const std::string& key, std::optional<double> standard, double min,
+                              double max);
   [[nodiscard]] bool flag(const std::string& key, bool standard);
   [[nodiscard]] std::string text(const std::string& key, std::optional<std::string> standard);
   template <class Enum>

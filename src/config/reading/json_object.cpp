@@ -11,7 +11,7 @@ namespace tributary::config {
 namespace {
 
 std::string range_text(WholeRange range) {
-  return str("a whole number from ", range.least, " to ", range.most);
+  return str("a whole number from ", range.min, " to ", range.max);
 }
 
 bool is_whole(const Json& value, WholeRange range) {
@@ -20,7 +20,7 @@ bool is_whole(const Json& value, WholeRange range) {
       value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
     return false;
   const auto number = value.get<std::int64_t>();
-  return number >= range.least && number <= range.most;
+  return number >= range.min && number <= range.max;
 }
 
 }  // namespace
@@ -64,11 +64,11 @@ std::int64_t JsonObject::whole_or_null(const std::string& key, std::int64_t stan
   return has(key) ? whole(key, std::nullopt, range) : standard;
 }
 
-double JsonObject::number(const std::string& key, double standard, double least) const {
+double JsonObject::number(const std::string& key, double standard, double min) const {
   if (!object_->contains(key)) return standard;
   const Json& value = object_->at(key);
-  if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < least)
-    refuse_type(key, str("a finite number, at least ", least));
+  if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < min)
+    refuse_type(key, str("a finite number, at least ", min));
   return value.get<double>();
 }
 
@@ -88,8 +88,7 @@ std::vector<std::int64_t> JsonObject::wholes(const std::string& key,
                                              std::vector<std::int64_t> standard,
                                              WholeRange range) const {
   if (!object_->contains(key)) return standard;
-  const std::string expected =
-      str("a list of whole numbers from ", range.least, " to ", range.most);
+  const std::string expected = str("a list of whole numbers from ", range.min, " to ", range.max);
   if (!object_->at(key).is_array()) refuse_type(key, expected);
   std::vector<std::int64_t> values;
   for (const Json& value : object_->at(key)) {
@@ -104,7 +103,7 @@ std::vector<std::array<std::int64_t, 2>> JsonObject::pairs(
     WholeRange range) const {
   if (!has(key)) return standard;
   const std::string expected =
-      str("a list of pairs of whole numbers from ", range.least, " to ", range.most);
+      str("a list of pairs of whole numbers from ", range.min, " to ", range.max);
   if (!object_->at(key).is_array()) refuse_type(key, expected);
   std::vector<std::array<std::int64_t, 2>> values;
   for (const Json& pair : object_->at(key)) {

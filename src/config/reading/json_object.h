@@ -11,8 +11,8 @@
 namespace tributary::config {
 
 struct WholeRange {
-  std::int64_t least = 1;
-  std::int64_t most = std::int64_t{1} << 26;
+  std::int64_t min = 1;
+  std::int64_t max = std::int64_t{1} << 26;
 };
 
 inline constexpr WholeRange kLayerRange{1, 10'000};                    // layers in a stack
@@ -33,8 +33,8 @@ class JsonObject {
                                    WholeRange range = {}) const;
   [[nodiscard]] std::int64_t whole_or_null(const std::string& key, std::int64_t standard,
                                            WholeRange range = {}) const;
-  /// A finite number, at least `least`.
-  [[nodiscard]] double number(const std::string& key, double standard, double least) const;
+  /// A finite number, at least `min`.
+  [[nodiscard]] double number(const std::string& key, double standard, double min) const;
   [[nodiscard]] bool flag(const std::string& key, bool standard) const;
   [[nodiscard]] std::string text(const std::string& key, const std::string& standard) const;
   [[nodiscard]] std::vector<std::int64_t> wholes(const std::string& key,

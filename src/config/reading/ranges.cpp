@@ -7,14 +7,13 @@
 namespace tributary::config {
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 20;
+constexpr std::int64_t kMax = std::int64_t{1} << 20;
 
 std::optional<std::int64_t> parse_number(std::string_view text) {
   std::int64_t number = -1;
   const char* end = text.data() + text.size();
   const auto [stopped, failure] = std::from_chars(text.data(), end, number);
-  if (failure != std::errc{} || stopped != end || number < 0 || number >= kMost)
-    return std::nullopt;
+  if (failure != std::errc{} || stopped != end || number < 0 || number >= kMax) return std::nullopt;
   return number;
 }
 

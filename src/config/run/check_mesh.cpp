@@ -13,14 +13,14 @@ namespace {
 
 bool divides(std::int64_t divisor, std::int64_t number) { return number % divisor == 0; }
 
-/// The nearest values below and above `wrong` that keep the rule, at most `most`.
-std::string nearest_values(std::int64_t wrong, std::int64_t most,
+/// The nearest values below and above `wrong` that keep the rule, at most `max`.
+std::string nearest_values(std::int64_t wrong, std::int64_t max,
                            const std::function<bool(std::int64_t)>& keeps_rule) {
   std::string below;
-  for (std::int64_t value = std::min(wrong - 1, most); value >= 1 && below.empty(); --value)
+  for (std::int64_t value = std::min(wrong - 1, max); value >= 1 && below.empty(); --value)
     if (keeps_rule(value)) below = str(value);
   std::string above;
-  for (std::int64_t value = wrong + 1; value <= most && above.empty(); ++value)
+  for (std::int64_t value = wrong + 1; value <= max && above.empty(); ++value)
     if (keeps_rule(value)) above = str(value);
   return below + (below.empty() || above.empty() ? "" : " or ") + above;
 }
@@ -30,12 +30,12 @@ class ShapeCheck {
  public:
   explicit ShapeCheck(Problems& problems) : problems_(problems) {}
 
-  /// Checks a rule of one axis; `most` is the max of the values that the fix proposes.
+  /// Checks a rule of one axis; `max` is the max of the values that the fix proposes.
   void require(const std::string& key, std::int64_t value, const std::string& what,
-               const std::string& found, const std::string& expected, std::int64_t most,
+               const std::string& found, const std::string& expected, std::int64_t max,
                const std::function<bool(std::int64_t)>& keeps_rule) {
     if (keeps_rule(value)) return;
-    const std::string nearest = nearest_values(value, most, keeps_rule);
+    const std::string nearest = nearest_values(value, max, keeps_rule);
     problems_.add({.what = what,
                    .where = str(key, " = ", value),
                    .found = found,

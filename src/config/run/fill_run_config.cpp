@@ -23,8 +23,8 @@ std::optional<Number> parse_number(const YamlNode& node) {
 }
 
 bool is_within(double number, const KeyRange& range) {
-  return std::isfinite(number) && (range.above ? number > range.least : number >= range.least) &&
-         (range.below ? number < range.most : number <= range.most);
+  return std::isfinite(number) && (range.above ? number > range.min : number >= range.min) &&
+         (range.below ? number < range.max : number <= range.max);
 }
 
 bool is_choice(const Key& key, const std::string& text) {

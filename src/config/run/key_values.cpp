@@ -52,10 +52,10 @@ std::string write_text(std::string_view text) {
 std::string describe_range(const KeyRange& range, bool whole) {
   constexpr double kUnlimited = 1e300;
   std::string text = whole ? "a whole number" : "a finite number";
-  text += str(range.above ? " above " : " from ", shortest(range.least));
-  if (range.most < kUnlimited)
+  text += str(range.above ? " above " : " from ", shortest(range.min));
+  if (range.max < kUnlimited)
     text += str(range.below ? " to below " : " to ",
-                whole ? str(static_cast<std::int64_t>(range.most)) : shortest(range.most));
+                whole ? str(static_cast<std::int64_t>(range.max)) : shortest(range.max));
   return text;
 }
 
@@ -89,7 +89,7 @@ std::string describe_allowed(const Key& key) {
       return key.choices.empty() ? "a text" : str("one of ", join(key.choices));
     case KeyType::kTexts:
       return str("a list, each one of ", join(key.choices),
-                 key.takes_every ? str("; with /n behind it, n from 2 to ", kMostEvery) : "");
+                 key.takes_every ? str("; with /n behind it, n from 2 to ", kMaxEvery) : "");
     case KeyType::kRanks:
       return "ascending ranks and ranges as 2-4,8, or nothing";
   }

@@ -217,7 +217,7 @@ struct MetricsSection {
 
 struct StabilitySection {
   OnNonFinite on_non_finite = OnNonFinite::kSkip;
-  int most_skips = 3;           // in a row
+  int max_skips = 3;            // in a row
   int stop_grace_seconds = 30;  // from SIGTERM to the end of the process
 
   friend bool operator==(const StabilitySection&, const StabilitySection&) = default;

@@ -321,8 +321,8 @@ std::vector<Key> later_keys() {
           {.path = "stability.on_non_finite",
            .meaning =
                "A step whose loss or gradient is not finite: skip it on the record, or stop."}),
-      key<&R::stability, &StabilitySection::most_skips>(
-          {.path = "stability.most_skips",
+      key<&R::stability, &StabilitySection::max_skips>(
+          {.path = "stability.max_skips",
            .meaning = "Skipped steps in a row that are tolerated.",
            .unit = "steps",
            .range = {1, 1'000'000}}),

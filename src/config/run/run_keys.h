@@ -16,11 +16,11 @@ using KeyValue = std::variant<bool, std::int64_t, double, std::string, std::vect
 /// kDegree: a whole number, or `auto`. kRanks: a text as `2-4,8`, or an empty one.
 enum class KeyType { kFlag, kWhole, kDegree, kNumber, kText, kTexts, kRanks };
 
-/// Numbers from `least` to `most`. With `above`, `least` itself is not allowed; with `below`,
-/// `most` itself is not.
+/// Numbers from `min` to `max`. With `above`, `min` itself is not allowed; with `below`,
+/// `max` itself is not.
 struct KeyRange {
-  double least = 0;
-  double most = 0;
+  double min = 0;
+  double max = 0;
   bool above = false;
   bool below = false;
 };

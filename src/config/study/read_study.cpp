@@ -88,13 +88,13 @@ StudySetting read_setting(ArtifactObject json, StudyKind kind, Named& named) {
 void read_value(ArtifactObject& json, PublishedFigure& figure) {
   const Json* value = json.find("value");
   if (value != nullptr && value->is_number()) {
-    figure.least = figure.most = value->get<double>();
+    figure.min = figure.max = value->get<double>();
   } else if (value != nullptr && value->is_array() && value->size() == 2 &&
              (*value)[0].is_number() && (*value)[1].is_number()) {
-    figure.least = (*value)[0].get<double>();
-    figure.most = (*value)[1].get<double>();
+    figure.min = (*value)[0].get<double>();
+    figure.max = (*value)[1].get<double>();
   }
-  const bool is_good = figure.least > 0 && figure.least <= figure.most;
+  const bool is_good = figure.min > 0 && figure.min <= figure.max;
   if (!is_good) json.refuse("value", "a number above 0, or [least, most] of such");
 }
 
@@ -119,7 +119,7 @@ PublishedFigure read_figure(ArtifactObject json, StudyKind kind) {
   figure.quantity =
       json.choice<FigureQuantity>("quantity", FigureQuantity::kSpeedup,
                                   {"speedup", "hours", "mfu", "mfu_gap", "idle_reduction",
-                                   "bubble_reduction", "occupancy", "least_occupancy"});
+                                   "bubble_reduction", "occupancy", "min_occupancy"});
   if (figure.is_of_occupancy() && kind != StudyKind::kSharing)
     json.refuse("quantity", "another one: `sharing` alone counts occupancy");
   if (json.has("settings")) {
@@ -141,8 +141,8 @@ PublishedFigure read_figure(ArtifactObject json, StudyKind kind) {
   read_value(json, figure);
   if (json.has("digits")) {
     figure.digits = json.whole("digits", std::nullopt, {0, 6});
-    if (figure.least == figure.most) json.refuse("digits", "no such key beside a single number");
-    if (!is_printed(figure.least, *figure.digits) || !is_printed(figure.most, *figure.digits))
+    if (figure.min == figure.max) json.refuse("digits", "no such key beside a single number");
+    if (!is_printed(figure.min, *figure.digits) || !is_printed(figure.max, *figure.digits))
       json.refuse("digits", "the decimals of both ends of the range");
   }
   json.refuse_unknown();

@@ -44,7 +44,7 @@ struct SampleClass {
 /// The samples that plans are simulated with; without classes, the reference mixture.
 struct StudyData {
   std::vector<SampleClass> classes = {};
-  std::int64_t most_tokens = 0;  // longer samples are cut; 0: no limit
+  std::int64_t max_tokens = 0;  // longer samples are cut; 0: no limit
 
   friend bool operator==(const StudyData&, const StudyData&) = default;
 };
@@ -95,7 +95,7 @@ enum class FigureQuantity {
   kIdleReduction,    // 1 - idle device time per sample / that of `against`
   kBubbleReduction,  // as kIdleReduction, for the time that stages wait within their pipeline
   kOccupancy,        // busy fraction of units and time, / that of `against` if given
-  kLeastOccupancy,   // as kOccupancy, of the least occupied device
+  kMinOccupancy,     // as kOccupancy, of the least occupied device
 };
 
 /// A number that was published, or the ends of a range.
@@ -107,12 +107,12 @@ struct PublishedFigure {
   std::string against = {};                // method; empty: `method` itself
   std::string against_setting = {};        // empty: `setting` itself
   std::vector<std::string> settings = {};  // in place of `setting`: the mean over these
-  double least = 0;
-  double most = 0;
+  double min = 0;
+  double max = 0;
   std::optional<std::int64_t> digits = {};  // decimals that a range was printed with; null: exact
 
   [[nodiscard]] bool is_of_occupancy() const {
-    return quantity == FigureQuantity::kOccupancy || quantity == FigureQuantity::kLeastOccupancy;
+    return quantity == FigureQuantity::kOccupancy || quantity == FigureQuantity::kMinOccupancy;
   }
   [[nodiscard]] bool is_set_against() const { return !against.empty() || !against_setting.empty(); }
 };

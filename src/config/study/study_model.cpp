@@ -146,7 +146,7 @@ StudyData read_study_data(ArtifactObject& setting) {
     return data;
   }
   ArtifactObject json = setting.object("data", true);
-  data.most_tokens = json.whole("most_tokens", 0, {0, 1 << 24});
+  data.max_tokens = json.whole("max_tokens", 0, {0, 1 << 24});
   for (ArtifactObject& item : json.items("classes")) {
     SampleClass& sample = data.classes.emplace_back();
     sample.weight = item.number("weight", 1.0, 1e-9, 1e12);

@@ -75,7 +75,7 @@ struct TraceSummary {
   Nanoseconds step = {};          // mean of the steps
   Nanoseconds planned_step = {};  // prediction of the plan; 0: it has none
   std::string samples = {};       // which sizes they had
-  NamedTimes distribution = {};   // keys: mean, deviation, least, median, percentile_95, largest
+  NamedTimes distribution = {};   // keys: mean, deviation, min, median, percentile_95, max
   Nanoseconds lower_bound = {};
   std::int64_t ranks = 0;
   double idle_share = 0;

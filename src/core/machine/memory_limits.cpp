@@ -64,11 +64,11 @@ std::optional<std::int64_t> left_in(const fs::path& group, const GroupFiles& fil
 
 /// Memory left in the control group of this process and its parents; the tightest one counts.
 std::optional<MemoryLimit> group_memory(const MemoryFiles& files) {
-  std::optional<std::int64_t> least;
+  std::optional<std::int64_t> min;
   const auto look_at = [&](const fs::path& root, std::string path, const GroupFiles& names) {
     while (true) {
       const auto left = left_in(root / fs::path(path).relative_path(), names);
-      if (left) least = std::min(*left, least.value_or(*left));
+      if (left) min = std::min(*left, min.value_or(*left));
       if (path.empty() || path == "/") return;
       path = fs::path(path).parent_path().string();
     }
@@ -84,8 +84,8 @@ std::optional<MemoryLimit> group_memory(const MemoryFiles& files) {
     if (controllers.find(",memory,") != std::string::npos)
       look_at(fs::path(files.groups) / "memory", path, kVersion1);
   }
-  if (!least) return std::nullopt;
-  return MemoryLimit{.name = "left of the limit of the control group", .left = {*least}};
+  if (!min) return std::nullopt;
+  return MemoryLimit{.name = "left of the limit of the control group", .left = {*min}};
 }
 
 std::optional<MemoryLimit> address_space(const MemoryFiles& files) {

@@ -22,14 +22,13 @@ struct LevelConstant {
 std::array<LevelConstant, 7> constants_of(const LinkLevel& start) {
   const double byte = start.seconds_per_byte > 0 ? start.seconds_per_byte : 1 / start.bytes_per_s;
   return {{
-      {&LinkLevel::start_s, {.start = 50e-6, .spread = 0.5, .least = 1e-9, .most = 1}},
-      {&LinkLevel::hop_s, {.start = 3.4e-6, .spread = 0.15, .least = 1e-9, .most = 1}},
-      {&LinkLevel::low_latency_start_s, {.start = 30e-6, .spread = 0.5, .least = 1e-9, .most = 1}},
-      {&LinkLevel::low_latency_hop_s, {.start = 1.9e-6, .spread = 0.15, .least = 1e-9, .most = 1}},
-      {&LinkLevel::low_latency_slowdown, {.start = 1.1, .spread = 0.1, .least = 1, .most = 4}},
-      {&LinkLevel::seconds_per_byte, {.start = byte, .spread = 1, .least = 1e-15, .most = 1}},
-      {&LinkLevel::seconds_per_byte_pair,
-       {.start = byte / 5, .spread = 1, .least = 1e-16, .most = 1}},
+      {&LinkLevel::start_s, {.start = 50e-6, .spread = 0.5, .min = 1e-9, .max = 1}},
+      {&LinkLevel::hop_s, {.start = 3.4e-6, .spread = 0.15, .min = 1e-9, .max = 1}},
+      {&LinkLevel::low_latency_start_s, {.start = 30e-6, .spread = 0.5, .min = 1e-9, .max = 1}},
+      {&LinkLevel::low_latency_hop_s, {.start = 1.9e-6, .spread = 0.15, .min = 1e-9, .max = 1}},
+      {&LinkLevel::low_latency_slowdown, {.start = 1.1, .spread = 0.1, .min = 1, .max = 4}},
+      {&LinkLevel::seconds_per_byte, {.start = byte, .spread = 1, .min = 1e-15, .max = 1}},
+      {&LinkLevel::seconds_per_byte_pair, {.start = byte / 5, .spread = 1, .min = 1e-16, .max = 1}},
   }};
 }
 

@@ -78,7 +78,7 @@ class Solver {
   [[nodiscard]] std::vector<double> values_of(const std::vector<double>& point) const {
     std::vector<double> values;
     for (std::size_t i = 0; i < point.size(); ++i)
-      values.push_back(std::clamp(std::exp(point[i]), parameters_[i].least, parameters_[i].most));
+      values.push_back(std::clamp(std::exp(point[i]), parameters_[i].min, parameters_[i].max));
     return values;
   }
   [[nodiscard]] std::vector<double> evaluate(const std::vector<double>& point) const {
@@ -138,8 +138,8 @@ class Solver {
     if (!solve(matrix, move)) return point_;
     std::vector<double> next = point_;
     for (std::size_t i = 0; i < n; ++i)
-      next[i] = std::clamp(next[i] + std::clamp(move[i], -1.0, 1.0), std::log(parameters_[i].least),
-                           std::log(parameters_[i].most));
+      next[i] = std::clamp(next[i] + std::clamp(move[i], -1.0, 1.0), std::log(parameters_[i].min),
+                           std::log(parameters_[i].max));
     return next;
   }
 
@@ -159,8 +159,8 @@ Fit fit_least_squares(
     const std::function<void(std::span<const double>, std::span<double>)>& residuals,
     FitBudget budget) {
   for (const FitParameter& parameter : parameters)
-    TRIB_CHECK(parameter.least > 0 && parameter.start >= parameter.least &&
-                   parameter.start <= parameter.most && parameter.spread > 0,
+    TRIB_CHECK(parameter.min > 0 && parameter.start >= parameter.min &&
+                   parameter.start <= parameter.max && parameter.spread > 0,
                .what = "cost: parameter of a fit starts outside its range",
                .found = str(parameter.start));
   return Solver(parameters, count, residuals, budget).run();

@@ -10,8 +10,8 @@ namespace tributary::cost {
 struct FitParameter {
   double start = 1;   // the value believed before any measurement
   double spread = 1;  // how far it may be from the start, as the logarithm of a factor
-  double least = 0;
-  double most = 0;
+  double min = 0;
+  double max = 0;
 };
 
 struct FitBudget {

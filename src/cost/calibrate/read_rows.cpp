@@ -19,7 +19,7 @@ struct Column {
   const char* name;
   bool required;
   std::int64_t TrainingRow::*field;
-  std::int64_t most;
+  std::int64_t max;
 };
 
 constexpr std::int64_t kMany = std::int64_t{1} << 24;
@@ -82,7 +82,7 @@ class RowReader {
                  .expected = str(names_.size(), ", as in the header"));
     TrainingRow row{.source = source_, .line = number};
     for (std::size_t i = 0; i < kColumns.size(); ++i)
-      if (columns_[i] >= 0) row.*kColumns[i].field = whole(columns_[i], kColumns[i].most);
+      if (columns_[i] >= 0) row.*kColumns[i].field = whole(columns_[i], kColumns[i].max);
     if (time_ >= 0 && !fields_[time_].empty()) row.seconds = 1e-3 * milliseconds();
     if (recompute_ >= 0) row.recompute = recompute();
     if (sequence_parallel_ >= 0) row.sequence_parallel = flag();
@@ -129,12 +129,12 @@ class RowReader {
     return str(place(), " column ", escaped(names_[column]));
   }
   /// Reads a whole number; tables with gaps write it as a float: 4.0.
-  [[nodiscard]] std::int64_t whole(int column, std::int64_t most) const {
+  [[nodiscard]] std::int64_t whole(int column, std::int64_t max) const {
     const auto number = to_number<double>(fields_[column]);
-    const bool fits = number && *number >= 1 && *number <= static_cast<double>(most) &&
+    const bool fits = number && *number >= 1 && *number <= static_cast<double>(max) &&
                       *number == std::floor(*number);
     TRIB_REQUIRE(fits, .what = "cost: value cannot be used", .where = place(column),
-                 .found = escaped(fields_[column]), .expected = str("a whole number, 1 to ", most));
+                 .found = escaped(fields_[column]), .expected = str("a whole number, 1 to ", max));
     return static_cast<std::int64_t>(*number);
   }
   [[nodiscard]] double milliseconds() const {

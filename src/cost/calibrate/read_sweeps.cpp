@@ -29,12 +29,12 @@ struct SweepFile {
 
 /// The N of a file named *_gpuN.csv.
 std::int64_t ranks_of(const std::string& digits, const std::string& path) {
-  constexpr std::int64_t kMostRanks = 1 << 20;
+  constexpr std::int64_t kMaxRanks = 1 << 20;
   std::int64_t ranks = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), ranks);
-  TRIB_REQUIRE(error == std::errc() && ranks >= 2 && ranks <= kMostRanks,
+  TRIB_REQUIRE(error == std::errc() && ranks >= 2 && ranks <= kMaxRanks,
                .what = "cost: sweep of a number of ranks that cannot be", .where = path,
-               .found = digits, .expected = str("*_gpuN.csv with N of 2 to ", kMostRanks),
+               .found = digits, .expected = str("*_gpuN.csv with N of 2 to ", kMaxRanks),
                .fix = "rename the file, or take it out of the directory");
   return ranks;
 }

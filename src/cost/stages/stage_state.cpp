@@ -63,12 +63,12 @@ class PassingBuffers {
   PassingBuffers(const std::vector<Unit>& units, const PlacedStage& stage, const StageRules& rules)
       : units_(units), stage_(stage), rules_(rules) {}
 
-  [[nodiscard]] double most() const {
-    double most = 0;
+  [[nodiscard]] double max() const {
+    double max = 0;
     for (std::int64_t i = 0; i < std::ssize(units_); ++i)
-      most = std::max(
-          most, values(i) + values(i - 1) + gradient(i) + reduction(i + 1) + reduction(i + 2));
-    return most;
+      max = std::max(max,
+                     values(i) + values(i - 1) + gradient(i) + reduction(i + 1) + reduction(i + 2));
+    return max;
   }
 
  private:
@@ -118,7 +118,7 @@ void add_bytes(StageState& state, const std::vector<Unit>& units, const PlacedSt
   state.parameters = rounded(parameters);
   state.gradients = rounded(gradients);
   state.optimizer = rounded(optimizer);
-  state.gathered = rounded(PassingBuffers(units, stage, rules).most());
+  state.gathered = rounded(PassingBuffers(units, stage, rules).max());
 }
 
 /// Each layer reduces separately. When every microbatch reduces, the step only waits for the last

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kFileHeaderBytes = 14;
 constexpr std::uint32_t kCoreHeaderBytes = 12;  // OS/2: 16-bit sizes, palette of 3 bytes a colour
 constexpr std::uint32_t kInfoHeaderBytes = 40;
-constexpr std::uint32_t kMostHeaderBytes = 124;
+constexpr std::uint32_t kMaxHeaderBytes = 124;
 constexpr std::uint32_t kPlain = 0;   // compression
 constexpr std::uint32_t kMasked = 3;  // likewise: masks say where the colours are
 
@@ -89,7 +89,7 @@ Result<BmpHeader> read_bmp_header(std::span<const std::uint8_t> file) {
     header.size = {.height = number(file, 20, 2), .width = number(file, 18, 2)};
     header.bits = static_cast<int>(number(file, 24, 2));
     header.colour_bytes = 3;
-  } else if (bytes >= kInfoHeaderBytes && bytes <= kMostHeaderBytes) {
+  } else if (bytes >= kInfoHeaderBytes && bytes <= kMaxHeaderBytes) {
     if (file.size() < kFileHeaderBytes + kInfoHeaderBytes) return cut();
     const auto height = std::int64_t{static_cast<std::int32_t>(number(file, 22, 4))};
     const auto width = std::int64_t{static_cast<std::int32_t>(number(file, 18, 4))};
@@ -118,8 +118,8 @@ Result<BmpHeader> read_bmp_header(std::span<const std::uint8_t> file) {
 
 /// A value of `bits` bits, spread over 0 to 255.
 std::uint8_t widen(std::uint32_t value, int bits) {
-  const std::uint32_t most = (std::uint32_t{1} << bits) - 1;
-  return static_cast<std::uint8_t>((value & most) * 255 / most);
+  const std::uint32_t max = (std::uint32_t{1} << bits) - 1;
+  return static_cast<std::uint8_t>((value & max) * 255 / max);
 }
 
 /// Turns one stored row into rgb.

@@ -46,7 +46,7 @@ void flush_nothing(png_structp) {}
 
 /// Sets the limits; ancillary chunks that could inflate are skipped unread.
 void set_limits(png_structp png, const PictureLimits& limits) {
-  const auto side = static_cast<png_uint_32>(limits.most_side);
+  const auto side = static_cast<png_uint_32>(limits.max_side);
   png_set_user_limits(png, side, side);
   png_set_chunk_malloc_max(png, kMaxChunkBytes);
   png_set_chunk_cache_max(png, kMaxChunks);

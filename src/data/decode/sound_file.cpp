@@ -69,8 +69,8 @@ std::optional<Refusal> refuse_header(const SF_INFO& info, const SoundLimits& lim
   if (info.frames == 0) return Refusal{"empty_sound", "no samples"};
   if (auto refusal = refuse_sound(info.samplerate, info.channels, limits)) return refusal;
   const double seconds = static_cast<double>(info.frames) / info.samplerate;
-  if (info.frames < 0 || seconds > limits.most_seconds)
-    return Refusal{"sound_limit", str(seconds, " seconds, limit ", limits.most_seconds)};
+  if (info.frames < 0 || seconds > limits.max_seconds)
+    return Refusal{"sound_limit", str(seconds, " seconds, limit ", limits.max_seconds)};
   return std::nullopt;
 }
 

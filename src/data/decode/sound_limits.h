@@ -9,10 +9,10 @@ namespace tributary::data {
 /// Limits of a file of sound, checked on its header before a sample is decoded. Where the header
 /// does not tell, decoding ends at the limit.
 struct SoundLimits {
-  double most_seconds = 600;
-  int most_channels = 32;
-  int least_rate = 1000;
-  int most_rate = 384000;
+  double max_seconds = 600;
+  int max_channels = 32;
+  int min_rate = 1000;
+  int max_rate = 384000;
 };
 
 /// Refuses a rate [samples a second] or a number of channels: `sound_limit`; null when both are

@@ -79,9 +79,9 @@ void add_distance(BitWriter& bits, int distance) {
 
 std::size_t repeat_length(const Bytes8& rows, std::size_t at, std::size_t distance) {
   if (distance > at || distance > kFarthest) return 0;
-  const std::size_t most = std::min(kLongestMatch, rows.size() - at);
+  const std::size_t max = std::min(kLongestMatch, rows.size() - at);
   std::size_t length = 0;
-  while (length < most && rows[at + length] == rows[at + length - distance]) ++length;
+  while (length < max && rows[at + length] == rows[at + length - distance]) ++length;
   return length;
 }
 

@@ -174,9 +174,9 @@ Result<PatchedItem> QwenEncoder::patch(const Record& record, MediaReference medi
 }
 
 std::optional<Refusal> QwenEncoder::refuse_shape(const SampleShape& shape) const {
-  if (encoding_.most_tokens.count > 0 && shape.tokens > encoding_.most_tokens)
+  if (encoding_.max_tokens.count > 0 && shape.tokens > encoding_.max_tokens)
     return Refusal{kTooLong,
-                   str(shape.tokens, ", limit ", encoding_.most_tokens, encoding_.limit_source)};
+                   str(shape.tokens, ", limit ", encoding_.max_tokens, encoding_.limit_source)};
   if (shape.target_tokens.count == 0)
     return Refusal{"no_targets", "no token of the sample counts in the loss"};
   return std::nullopt;
@@ -203,7 +203,7 @@ void QwenEncoder::cut_chat(EncodedChat& chat, const std::vector<Grid>& grids) co
     const bool pad = is_pad(kept);
     if (pad && pads == 0) begun = kept - margin;
     length += pad ? tokens_of(chat.media[media].modality, grids[media]) / chat.pads[media] : 1;
-    if (length > encoding_.most_tokens.count) break;
+    if (length > encoding_.max_tokens.count) break;
     if (pad && ++pads == chat.pads[media]) ++media, pads = 0;
   }
   if (kept == chat.tokens.size()) return;
@@ -241,7 +241,7 @@ Result<SizedChat> QwenEncoder::size_chat(const Record& record, bool truncates) c
     if (!grid) return grid.refusal();
     grids.push_back(grid.value());
   }
-  const bool may_cut = truncates && encoding_.most_tokens.count > 0;
+  const bool may_cut = truncates && encoding_.max_tokens.count > 0;
   if (may_cut) cut_chat(sized.chat, grids);
   SampleShape& shape = sized.shape;
   shape.tokens = {std::ssize(sized.chat.tokens)};
@@ -258,7 +258,7 @@ Result<SizedChat> QwenEncoder::size_chat(const Record& record, bool truncates) c
     shape.grids(is_pictures ? Modality::kImage : modality).push_back(grids[i]);
   }
   if (may_cut && shape.target_tokens.count == 0)
-    return Refusal{kTooLong, str("nothing to learn within ", encoding_.most_tokens)};
+    return Refusal{kTooLong, str("nothing to learn within ", encoding_.max_tokens)};
   if (auto refusal = refuse_shape(shape)) return *refusal;
   return sized;
 }
@@ -357,10 +357,10 @@ std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding) {
   return std::make_unique<QwenEncoder>(std::move(encoding));
 }
 
-Tokens most_tokens_of(const config::RunConfig& run, const config::BackboneConfig& backbone) {
-  const Tokens most =
+Tokens max_tokens_of(const config::RunConfig& run, const config::BackboneConfig& backbone) {
+  const Tokens max =
       run.data.max_tokens > 0 ? Tokens{run.data.max_tokens} : run.batch.capacity_tokens;
-  return std::min(most, Tokens{backbone.most_tokens().value_or(most.count)});
+  return std::min(max, Tokens{backbone.max_tokens().value_or(max.count)});
 }
 
 std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
@@ -374,15 +374,15 @@ std::unique_ptr<SampleEncoder> make_encoder(const config::RunConfig& run,
       .media = media_form_of(model),
       .train_on_newline = run.data.train_on_newline,
       .numbers_sounds = config::entry_of(model.family).numbers_sounds};
-  encoding.most_tokens = most_tokens_of(run, model.backbone);
-  if (model.backbone.most_tokens() == encoding.most_tokens.count)
+  encoding.max_tokens = max_tokens_of(run, model.backbone);
+  if (model.backbone.max_tokens() == encoding.max_tokens.count)
     encoding.limit_source = " (max_position_embeddings of a model with a dynamic rope)";
   encoding.takes_pairs = run.objective.compares_pairs();
   encoding.truncates = run.data.too_long == config::TooLong::kTruncate;
   if (model.vision)
     encoding.pictures = read_preprocessor_config(
         run.model.path, *model.vision,
-        PixelLimits{.least = run.data.min_pixels, .most = run.data.max_pixels});
+        PixelLimits{.min = run.data.min_pixels, .max = run.data.max_pixels});
   encoding.resize = std::move(resize);
   if (model.audio) encoding.sounds = read_sound_config(run.model.path, *model.audio);
   encoding.log_mel = std::move(log_mel);

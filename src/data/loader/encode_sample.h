@@ -22,7 +22,7 @@ struct QwenEncoding {
   Resize resize;                               // needed with `pictures`
   std::optional<SoundConfig> sounds = {};      // null: a model that refuses sounds
   LogMel log_mel = {};                         // needed to encode with `sounds`
-  Tokens most_tokens;                          // of the longest sample; 0: no limit
+  Tokens max_tokens;                           // of the longest sample; 0: no limit
   std::string limit_source = {};               // of that limit, for messages; may be empty
   bool truncates = false;                      // a longer one is cut; else it is refused
   bool takes_pairs = false;                    // records are pairs of answers
@@ -37,8 +37,8 @@ struct QwenEncoding {
 [[nodiscard]] std::unique_ptr<SampleEncoder> make_qwen_encoder(QwenEncoding encoding);
 
 /// The max length of a sample in a run: that of its configuration, or of the model's dynamic rope.
-[[nodiscard]] Tokens most_tokens_of(const config::RunConfig& run,
-                                    const config::BackboneConfig& backbone);
+[[nodiscard]] Tokens max_tokens_of(const config::RunConfig& run,
+                                   const config::BackboneConfig& backbone);
 
 /// Makes that encoder from a run's configuration: limits, prompt and preprocessor_config.json.
 ///

@@ -40,8 +40,8 @@ void fill_lacking(const SampleReader& reader, const Batch& batch, const LoaderOp
     for (std::size_t i = next++; i < slots.size(); i = next++) fill_slot(reader, *slots[i], {});
   };
   std::vector<std::jthread> workers;
-  const std::size_t most = std::min(slots.size(), static_cast<std::size_t>(options.data.workers));
-  while (workers.size() < most) workers.emplace_back(fill);
+  const std::size_t max = std::min(slots.size(), static_cast<std::size_t>(options.data.workers));
+  while (workers.size() < max) workers.emplace_back(fill);
 }
 
 }  // namespace tributary::data

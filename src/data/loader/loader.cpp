@@ -56,7 +56,7 @@ class Loader::Impl {
   Draw draw_of(std::int64_t id) const;
   bool is_in_turn(std::int64_t index) const;
   bool reads(std::int64_t place) const { return place % options_.readers == options_.reader; }
-  std::size_t most_queued() const;
+  std::size_t max_queued() const;
   DealSeconds wait_for_deal(std::unique_lock<std::mutex>& lock);
   bool may_draw() const { return drawn_index_ < end_; }
   Batch take_batch();
@@ -128,7 +128,7 @@ bool Loader::Impl::is_in_turn(std::int64_t index) const {
   return index % options_.batch_samples % options_.parts == options_.part;
 }
 
-std::size_t Loader::Impl::most_queued() const {
+std::size_t Loader::Impl::max_queued() const {
   return static_cast<std::size_t>(std::max(1, options_.data.prefetch_batches) *
                                   options_.batch_samples);
 }
@@ -173,7 +173,7 @@ std::vector<std::unique_ptr<Slot>> Loader::Impl::deal_batch(const std::vector<Dr
 void Loader::Impl::deal_ahead(const std::stop_token& stop) {
   const auto samples = static_cast<std::size_t>(options_.batch_samples);
   std::unique_lock lock(mutex_);
-  const auto has_work = [&] { return queue_.size() + samples <= most_queued() && may_draw(); };
+  const auto has_work = [&] { return queue_.size() + samples <= max_queued() && may_draw(); };
   while (room_.wait(lock, stop, has_work) && !stop.stop_requested()) {
     std::vector<Draw> draws;
     for (std::size_t i = 0; i < samples; ++i) draws.push_back(draw_next());
@@ -190,7 +190,7 @@ void Loader::Impl::deal_ahead(const std::stop_token& stop) {
 Slot* Loader::Impl::take_work(std::unique_lock<std::mutex>& lock, const std::stop_token& stop) {
   const auto has_work = [&] {
     while (begun_ < queue_.size() && queue_[begun_]->is_filled) ++begun_;
-    return options_.deal ? begun_ < queue_.size() : queue_.size() < most_queued() && may_draw();
+    return options_.deal ? begun_ < queue_.size() : queue_.size() < max_queued() && may_draw();
   };
   if (!room_.wait(lock, stop, has_work) || stop.stop_requested()) return nullptr;
   if (!options_.deal) {

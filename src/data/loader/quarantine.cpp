@@ -44,8 +44,8 @@ void Quarantine::add(const Rejection& rejection, std::int64_t good_records,
 }
 
 void Quarantine::require_few(const Rejection& rejection, std::int64_t bad, const std::string& of,
-                             std::int64_t most, const std::string& rule) const {
-  TRIB_REQUIRE(bad <= most, .what = "data: too many bad samples", .where = rejection.key,
+                             std::int64_t max, const std::string& rule) const {
+  TRIB_REQUIRE(bad <= max, .what = "data: too many bad samples", .where = rejection.key,
                .found = str(bad, " of ", of, ": ", summary()), .expected = rule,
                .fix = path_.empty() ? std::string("repair the records")
                                     : "repair the records listed in " + path_,

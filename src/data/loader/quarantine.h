@@ -46,7 +46,7 @@ class Quarantine {
  private:
   void write(const Rejection& rejection) const;
   void require_few(const Rejection& rejection, std::int64_t bad, const std::string& of,
-                   std::int64_t most, const std::string& rule) const;
+                   std::int64_t max, const std::string& rule) const;
 
   std::string path_;
   double max_fraction_;

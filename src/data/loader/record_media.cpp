@@ -40,8 +40,8 @@ Result<Sound> read_sound(const Record& record, const std::string& sound) {
 
 Result<std::vector<std::uint8_t>> read_picture_beginning(const Record& record,
                                                          const std::string& image,
-                                                         std::size_t most) {
-  return files_of(record, image).read_beginning(image, most);
+                                                         std::size_t max) {
+  return files_of(record, image).read_beginning(image, max);
 }
 
 Result<Picture> decode_named_picture(const Record& record, const std::string& image) {

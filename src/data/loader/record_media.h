@@ -20,10 +20,10 @@ struct Record;
                                                                 const std::string& name);
 /// Decodes a sound of a record.
 [[nodiscard]] Result<Sound> read_sound(const Record& record, const std::string& sound);
-/// Reads at most `most` bytes of the file of an image that is no data URL.
+/// Reads at most `max` bytes of the file of an image that is no data URL.
 [[nodiscard]] Result<std::vector<std::uint8_t>> read_picture_beginning(const Record& record,
                                                                        const std::string& image,
-                                                                       std::size_t most);
+                                                                       std::size_t max);
 /// Decodes an image; a refusal names it.
 [[nodiscard]] Result<Picture> decode_named_picture(const Record& record, const std::string& image);
 /// Reads the size of an image from the header of its file.

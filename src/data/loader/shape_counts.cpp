@@ -12,7 +12,7 @@
 namespace tributary::data {
 namespace {
 
-constexpr double kMostSamples = 1LL << 40;  // of one bin, docs/formats/shape_histogram.md
+constexpr double kMaxSamples = 1LL << 40;  // of one bin, docs/formats/shape_histogram.md
 
 /// Lists what two shapes may differ in, beside their tokens.
 std::vector<std::int64_t> list_media(const SampleShape& shape) {
@@ -31,7 +31,7 @@ std::int64_t count_samples(const Survey& survey) {
   for (const auto& [shape, count] : survey.shapes) samples += count;
   TRIB_REQUIRE(samples > 0, .what = "data: no sample to count shapes of", .where = survey.path,
                .found = str(survey.surveyed, " records inspected: ", survey.bad_records(), " bad, ",
-                            survey.too_long, " longer than ", survey.most_tokens),
+                            survey.too_long, " longer than ", survey.max_tokens),
                .expected = "one sample at least that a run trains on",
                .fix =
                    "raise batch.capacity_tokens or data.max_tokens, lower data.max_pixels, or "
@@ -67,7 +67,7 @@ config::ShapeHistogram mix_shapes(std::span<const Survey> surveys, const std::st
   double largest = 0;
   for (const auto& [shape, times] : drawn) largest = std::max(largest, times);
   const double unit = most_frequent <= rarest * (1 + 1e-9) ? 1 : 1000;
-  const double scale = std::min(unit, kMostSamples / std::max(largest, 1.0));
+  const double scale = std::min(unit, kMaxSamples / std::max(largest, 1.0));
   config::ShapeHistogram histogram{.source = source};
   for (const auto& [shape, times] : drawn)
     histogram.bins.push_back(

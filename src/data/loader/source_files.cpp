@@ -107,13 +107,13 @@ void SourceFiles::divide(double held_out_fraction) {
   TRIB_REQUIRE(held_out_fraction >= 0 && held_out_fraction < 1,
                .what = "data: held-out fraction is out of range", .where = "data.held_out_fraction",
                .found = str(held_out_fraction), .expected = "at least 0, below 1");
-  double least = 1;
+  double min = 1;
   std::size_t first_drawn = 0;  // place in train_, as long as none is held out
   for (std::int64_t record = 0; record < file_->records(); ++record) {
     RandomStream draw(/*seed=*/0, "held out", static_cast<std::uint64_t>(record));
     const double drawn = draw.uniform();
-    if (drawn < least) {
-      least = drawn;
+    if (drawn < min) {
+      min = drawn;
       first_drawn = train_.size();
     }
     (drawn < held_out_fraction ? held_out_ : train_).push_back(static_cast<std::uint32_t>(record));

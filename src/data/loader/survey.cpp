@@ -151,13 +151,13 @@ std::optional<Refusal> survey_record(const RecordFile& file, std::int64_t number
     if (!shape) return shape.refusal();
     survey.tokens.add(shape.value().tokens.count);
     survey.target_tokens.add(shape.value().target_tokens.count);
-    if (survey.most_tokens.count == 0 || shape.value().tokens <= survey.most_tokens) {
+    if (survey.max_tokens.count == 0 || shape.value().tokens <= survey.max_tokens) {
       ++survey.shapes[shape.value()];
     } else {
       ++survey.too_long;
       if (survey.first_too_long.size() < kMaxBadShown)
         survey.first_too_long.push_back(
-            {key, {kTooLong, str(shape.value().tokens, ", limit ", survey.most_tokens)}});
+            {key, {kTooLong, str(shape.value().tokens, ", limit ", survey.max_tokens)}});
     }
   }
   for (const std::string& unread : record.unread_keys) ++survey.unread_keys[unread];
@@ -176,8 +176,8 @@ std::optional<Refusal> survey_record(const RecordFile& file, std::int64_t number
 }  // namespace
 
 void Histogram::add(std::int64_t value) {
-  least = values == 0 ? value : std::min(least, value);
-  most = values == 0 ? value : std::max(most, value);
+  min = values == 0 ? value : std::min(min, value);
+  max = values == 0 ? value : std::max(max, value);
   ++values;
   sum += value;
   ++counts[static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(value)))];
@@ -210,7 +210,7 @@ Survey survey_source(const config::SourceSection& source, const SurveyOptions& o
   survey.bytes = file->bytes();
   survey.records = file->records();
   survey.blank_lines = file->blank_lines();
-  survey.most_tokens = options.most_tokens;
+  survey.max_tokens = options.max_tokens;
   survey.surveyed = options.limit > 0 ? std::min(options.limit, file->records()) : file->records();
   for (std::int64_t record = 0; record < survey.surveyed; ++record) {
     const auto refusal = survey_record(*file, record, reading, folder, options.encoder, survey);

@@ -18,8 +18,8 @@ struct Histogram {
   std::map<std::int64_t, std::int64_t> counts;  // min value of the range -> how many
   std::map<std::int64_t, std::int64_t> exact;   // value -> how many
   std::int64_t values = 0;
-  std::int64_t least = 0;
-  std::int64_t most = 0;
+  std::int64_t min = 0;
+  std::int64_t max = 0;
   std::int64_t sum = 0;
 
   void add(std::int64_t value);
@@ -50,8 +50,8 @@ struct Survey {
   Histogram picture_sides;  // longer side of each picture [pixels]
   Histogram tokens;         // of all samples, also too long ones; empty without an encoder
   Histogram target_tokens;
-  Tokens most_tokens;         // of SurveyOptions
-  std::int64_t too_long = 0;  // samples above most_tokens; they are not bad
+  Tokens max_tokens;          // of SurveyOptions
+  std::int64_t too_long = 0;  // samples above max_tokens; they are not bad
   std::vector<BadRecord> first_too_long;
   ShapeCounts shapes;  // of the samples that are not too long; empty without an encoder
   double weight = 0;   // share of the run's draws, relative to other files; 0: none are drawn
@@ -66,7 +66,7 @@ struct Survey {
 struct SurveyOptions {
   std::int64_t limit = 0;                  // records of each file; 0: all
   const SampleEncoder* encoder = nullptr;  // null: tokens are not counted; it must have no limit
-  Tokens most_tokens = {};                 // longer samples are too long; 0: no limit
+  Tokens max_tokens = {};                  // longer samples are too long; 0: no limit
 };
 
 /// Reads the records of a source from its beginning; not those of its held-out file.

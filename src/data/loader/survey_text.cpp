@@ -15,8 +15,8 @@ Json to_json(const Histogram& histogram) {
   Json counts = Json::array();
   for (const auto& [from, count] : histogram.counts) counts.push_back({from, count});
   return {{"values", histogram.values},
-          {"least", histogram.least},
-          {"most", histogram.most},
+          {"min", histogram.min},
+          {"max", histogram.max},
           {"sum", histogram.sum},
           {"median", histogram.percentile(50)},
           {"percentile_90", histogram.percentile(90)},
@@ -26,10 +26,9 @@ Json to_json(const Histogram& histogram) {
 
 void print(std::ostream& out, const std::string& title, const Histogram& histogram) {
   if (histogram.values == 0) return;
-  out << "  " << title << ": least " << histogram.least << ", mean "
-      << histogram.sum / histogram.values << ", most " << histogram.most << "; median "
-      << histogram.percentile(50) << ", 90 % within " << histogram.percentile(90)
-      << ", 99 % within " << histogram.percentile(99) << '\n';
+  out << "  " << title << ": min " << histogram.min << ", mean " << histogram.sum / histogram.values
+      << ", max " << histogram.max << "; median " << histogram.percentile(50) << ", 90 % within "
+      << histogram.percentile(90) << ", 99 % within " << histogram.percentile(99) << '\n';
   std::int64_t highest = 0;
   for (const auto& [from, count] : histogram.counts) highest = std::max(highest, count);
   for (const auto& [from, count] : histogram.counts) {
@@ -49,7 +48,7 @@ void print_examples(std::ostream& out, const std::vector<BadRecord>& records, st
 
 void print_too_long(std::ostream& out, const Survey& survey) {
   if (survey.too_long == 0) return;
-  out << "  longer than " << survey.most_tokens << ": " << survey.too_long << " of "
+  out << "  longer than " << survey.max_tokens << ": " << survey.too_long << " of "
       << survey.tokens.values
       << " samples; data.too_long says what becomes of them, batch.capacity_tokens and "
          "data.max_tokens set the limit\n";
@@ -110,8 +109,8 @@ Json to_json(const Survey& survey) {
     json["tokens"] = to_json(survey.tokens);
     json["target_tokens"] = to_json(survey.target_tokens);
   }
-  if (survey.most_tokens.count > 0) {
-    json["most_tokens"] = survey.most_tokens.count;
+  if (survey.max_tokens.count > 0) {
+    json["max_tokens"] = survey.max_tokens.count;
     json["too_long"] = survey.too_long;
   }
   return json;

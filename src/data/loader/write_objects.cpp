@@ -138,10 +138,10 @@ class ObjectWriter final : public SampleEncoder {
                                           const std::string& where) const {
     std::vector<std::int64_t> corners;
     for (std::size_t i = 0; i < box.corners.size(); ++i) {
-      const double most = form_.in_pixels ? image.seen[i % 2] : kGrid;
+      const double max = form_.in_pixels ? image.seen[i % 2] : kGrid;
       const double at =
-          std::nearbyint(box.corners[i] / (box.is_relative ? 1 : image.given[i % 2]) * most);
-      if (!(at >= 0 && at <= most))
+          std::nearbyint(box.corners[i] / (box.is_relative ? 1 : image.given[i % 2]) * max);
+      if (!(at >= 0 && at <= max))
         return Refusal{"bad_box", str(where, " has ", box.corners[i], ", outside of ",
                                       box.is_relative ? "0 to 1"
                                                       : str("an image of ", image.given[0], " x ",

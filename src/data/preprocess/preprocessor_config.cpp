@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kMaxPixels = std::int64_t{1} << 40;
 // Of the released Qwen3-VL: pixels of all frames, of which two are one step.
-constexpr PixelLimits kWholeClip{.least = 4096, .most = 25165824};
+constexpr PixelLimits kWholeClip{.min = 4096, .max = 25165824};
 
 /// Settings of one part; where there are none, every question gets the given default.
 class Settings {
@@ -64,8 +64,8 @@ class Settings {
       value = whole(edge(name), str("size.", name), value);
       return whole(find(old_name), old_name, value);
     };
-    return {.least = of("min_pixels", "shortest_edge", otherwise.least),
-            .most = of("max_pixels", "longest_edge", otherwise.most)};
+    return {.min = of("min_pixels", "shortest_edge", otherwise.min),
+            .max = of("max_pixels", "longest_edge", otherwise.max)};
   }
 
  private:
@@ -83,9 +83,9 @@ std::int64_t agreed(const Settings& settings, const std::string& key, std::int64
 
 PixelLimits narrowed(PixelLimits file, const std::optional<PixelLimits>& run,
                      const std::string& where) {
-  if (run) file = {std::max(file.least, run->least), std::min(file.most, run->most)};
-  TRIB_REQUIRE(file.least <= file.most, .what = "data: pixel limits leave no size", .where = where,
-               .found = str("at least ", file.least, " and at most ", file.most, " pixels"),
+  if (run) file = {std::max(file.min, run->min), std::min(file.max, run->max)};
+  TRIB_REQUIRE(file.min <= file.max, .what = "data: pixel limits leave no size", .where = where,
+               .found = str("at least ", file.min, " and at most ", file.max, " pixels"),
                .expected = "the least not above the most",
                .fix = "change data.min_pixels or data.max_pixels");
   return file;
@@ -109,18 +109,18 @@ TileLimits read_tile_limits(const Settings& settings, const config::VisionConfig
                             const std::optional<PixelLimits>& run) {
   const std::int64_t tile = vision.tile;
   TileLimits standard;
-  if (vision.most_tiles > 0) standard.most = vision.most_tiles;
+  if (vision.max_tiles > 0) standard.max = vision.max_tiles;
   TileLimits limits{
-      .least = settings.whole(settings.find("min_patches"), "min_patches", standard.least),
-      .most = settings.whole(settings.find("max_patches"), "max_patches", standard.most)};
+      .min = settings.whole(settings.find("min_patches"), "min_patches", standard.min),
+      .max = settings.whole(settings.find("max_patches"), "max_patches", standard.max)};
   const std::int64_t area = tile * tile;
   if (run) {
-    limits.least = std::max(limits.least, (run->least + area - 1) / area);
-    limits.most = std::min(limits.most, run->most / area);
+    limits.min = std::max(limits.min, (run->min + area - 1) / area);
+    limits.max = std::min(limits.max, run->max / area);
   }
-  TRIB_REQUIRE(limits.least <= limits.most, .what = "data: pixel limits leave no size",
+  TRIB_REQUIRE(limits.min <= limits.max, .what = "data: pixel limits leave no size",
                .where = settings.path(),
-               .found = str("at least ", limits.least, " and at most ", limits.most, " tiles of ",
+               .found = str("at least ", limits.min, " and at most ", limits.max, " tiles of ",
                             tile, "x", tile, " pixels"),
                .expected = "the least not above the most",
                .fix = "change data.min_pixels or data.max_pixels");
@@ -145,11 +145,11 @@ void keep_arrangements(const Settings& settings, const std::optional<PixelLimits
   if (!run) return;
   std::erase_if(vision.arrangements, [&](const config::TileArrangement& each) {
     const std::int64_t pixels = each.tiles() * vision.tile * vision.tile;
-    return pixels < run->least || pixels > run->most;
+    return pixels < run->min || pixels > run->max;
   });
   TRIB_REQUIRE(!vision.arrangements.empty(), .what = "data: pixel limits leave no size",
                .where = settings.path(),
-               .found = str("at least ", run->least, " and at most ", run->most, " pixels"),
+               .found = str("at least ", run->min, " and at most ", run->max, " pixels"),
                .expected = str("a pinpoint of tiles of ", vision.tile, "x", vision.tile,
                                " pixels between them"),
                .fix = "change data.min_pixels or data.max_pixels");
@@ -192,7 +192,7 @@ PreprocessorConfig read_preprocessor_config(const std::string& directory,
   const PixelLimits of_file = image.limits(config.image);
   config.image = narrowed(of_file, limits, image.path());
   config.limits_whole_clip = vision.splits_clips();
-  if (limits) config.most_of_frame = limits->most;
+  if (limits) config.max_of_frame = limits->max;
   config.clip = config.limits_whole_clip ? clip.limits(kWholeClip)
                                          : narrowed(clip.limits(of_file), limits, clip.path());
   return config;

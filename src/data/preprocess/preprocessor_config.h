@@ -12,16 +12,16 @@ namespace tributary::data {
 
 /// Min and max number of pixels of one resized picture.
 struct PixelLimits {
-  std::int64_t least = 56 * 56;
-  std::int64_t most = 1280 * 28 * 28;
+  std::int64_t min = 56 * 56;
+  std::int64_t max = 1280 * 28 * 28;
 
   friend bool operator==(const PixelLimits&, const PixelLimits&) = default;
 };
 
 /// Min and max number of tiles that a picture is cut into, a thumbnail not counted.
 struct TileLimits {
-  std::int64_t least = 1;
-  std::int64_t most = 12;
+  std::int64_t min = 1;
+  std::int64_t max = 12;
 
   friend bool operator==(const TileLimits&, const TileLimits&) = default;
 };
@@ -39,11 +39,11 @@ struct PreprocessorConfig {
   std::int64_t temporal_patch = 2;  // frames
   std::int64_t merge = 2;           // patches a side of one merged token
   PixelLimits image;
-  PixelLimits clip;                                    // of each frame, or of all of them
-  bool limits_whole_clip = false;                      // Qwen3-VL
-  std::int64_t most_of_frame = std::int64_t{1} << 40;  // of such a clip, by the run's limit
-  std::optional<config::VisionConfig> tiles = {};      // the tower of a family that cuts tiles
-  TileLimits tile_limits;                              // of InternVL
+  PixelLimits clip;                                   // of each frame, or of all of them
+  bool limits_whole_clip = false;                     // Qwen3-VL
+  std::int64_t max_of_frame = std::int64_t{1} << 40;  // of such a clip, by the run's limit
+  std::optional<config::VisionConfig> tiles = {};     // the tower of a family that cuts tiles
+  TileLimits tile_limits;                             // of InternVL
   std::array<float, 3> mean = {0.48145466F, 0.4578275F, 0.40821073F};
   std::array<float, 3> deviation = {0.26862954F, 0.26130258F, 0.27577711F};
 

@@ -53,11 +53,11 @@ Result<PictureSize> smart_resize(PictureSize size, std::int64_t factor, PixelLim
   const auto ceiled = [&](double side, double grow) {
     return static_cast<std::int64_t>(std::ceil(side * grow / unit)) * factor;
   };
-  if (pixels > limits.most) {
-    const double shrink = std::sqrt(height * width / static_cast<double>(limits.most));
+  if (pixels > limits.max) {
+    const double shrink = std::sqrt(height * width / static_cast<double>(limits.max));
     result = {floored(height, shrink), floored(width, shrink)};
-  } else if (pixels < limits.least) {
-    const double grow = std::sqrt(static_cast<double>(limits.least) / (height * width));
+  } else if (pixels < limits.min) {
+    const double grow = std::sqrt(static_cast<double>(limits.min) / (height * width));
     result = {ceiled(height, grow), ceiled(width, grow)};
   }
   return result;
@@ -88,14 +88,13 @@ Result<PictureSize> resize_whole_clip(PictureSize size, std::int64_t frames,
   const auto units = [&](double count_of_units) {
     return std::max(factor, static_cast<std::int64_t>(count_of_units) * factor);
   };
-  const double most = std::min(static_cast<double>(config.clip.most),
-                               in_all * static_cast<double>(config.most_of_frame));
-  if (pixels > most) {
-    const double shrink = std::sqrt(count * height * width / most);
+  const double max = std::min(static_cast<double>(config.clip.max),
+                              in_all * static_cast<double>(config.max_of_frame));
+  if (pixels > max) {
+    const double shrink = std::sqrt(count * height * width / max);
     result = {units(std::floor(height / shrink / unit)), units(std::floor(width / shrink / unit))};
-  } else if (pixels < static_cast<double>(config.clip.least)) {
-    const double grow =
-        std::sqrt(static_cast<double>(config.clip.least) / (count * height * width));
+  } else if (pixels < static_cast<double>(config.clip.min)) {
+    const double grow = std::sqrt(static_cast<double>(config.clip.min) / (count * height * width));
     result = {units(std::ceil(height * grow / unit)), units(std::ceil(width * grow / unit))};
   }
   return result;

@@ -6,8 +6,8 @@
 namespace tributary::data {
 namespace {
 
-constexpr double kLeast = 4;
-constexpr double kMost = 768;
+constexpr double kMin = 4;
+constexpr double kMax = 768;
 
 /// Evenly from the first frame to the last, rounded to even.
 std::vector<std::int64_t> spread_over(std::int64_t total, std::int64_t count) {
@@ -38,12 +38,12 @@ std::vector<std::int64_t> sample_frames(std::int64_t total, double video_fps, do
   const auto all = static_cast<double>(total);
   double wanted = all / video_fps * fps;
   if (config.limits_whole_clip) {  // Qwen3-VL
-    wanted = std::min({std::max(std::trunc(wanted), kLeast), kMost, all});
+    wanted = std::min({std::max(std::trunc(wanted), kMin), kMax, all});
     return spread_over(total, static_cast<std::int64_t>(wanted));
   }
   const auto joined = static_cast<double>(config.temporal_patch);
-  const double most = std::floor(std::min(kMost, all) / joined) * joined;
-  wanted = std::floor(std::min({std::max(wanted, kLeast), most, all}) / joined) * joined;
+  const double max = std::floor(std::min(kMax, all) / joined) * joined;
+  wanted = std::floor(std::min({std::max(wanted, kMin), max, all}) / joined) * joined;
   // A video of fewer frames than the tower joins is taken whole; the reference refuses it.
   if (wanted < 1) return step_through(total, total);
   return step_through(total, static_cast<std::int64_t>(wanted));

@@ -79,8 +79,8 @@ PictureSize size_within(PictureSize size, PictureSize within) {
   const auto ratio = [](std::int64_t side, std::int64_t of) {
     return static_cast<double>(side) / static_cast<double>(of);
   };
-  const auto scaled = [](std::int64_t side, double scale, std::int64_t most) {
-    return std::min(static_cast<std::int64_t>(std::ceil(static_cast<double>(side) * scale)), most);
+  const auto scaled = [](std::int64_t side, double scale, std::int64_t max) {
+    return std::min(static_cast<std::int64_t>(std::ceil(static_cast<double>(side) * scale)), max);
   };
   const double wide = ratio(within.width, size.width);
   const double high = ratio(within.height, size.height);
@@ -114,21 +114,21 @@ void add_padded(const Picture& picture, const PreprocessorConfig& config, Compan
 
 config::TileArrangement arrange_tiles(PictureSize size, std::int64_t tile, TileLimits limits) {
   std::vector<config::TileArrangement> all;
-  for (std::int64_t columns = 1; columns <= limits.most; ++columns)
-    for (std::int64_t rows = 1; rows <= limits.most; ++rows)
-      if (rows * columns <= limits.most && rows * columns >= limits.least)
+  for (std::int64_t columns = 1; columns <= limits.max; ++columns)
+    for (std::int64_t rows = 1; rows <= limits.max; ++rows)
+      if (rows * columns <= limits.max && rows * columns >= limits.min)
         all.push_back({rows, columns});
   std::ranges::stable_sort(all, {}, &config::TileArrangement::tiles);
   const auto ratio = static_cast<double>(size.width) / static_cast<double>(size.height);
   const auto area = static_cast<double>(size.width * size.height);
-  double least = INFINITY;
+  double min = INFINITY;
   config::TileArrangement best;
   for (const config::TileArrangement& each : all) {
     const double difference =
         std::abs(ratio - static_cast<double>(each.columns) / static_cast<double>(each.rows));
     const bool fills = area > 0.5 * static_cast<double>(tile * tile * each.tiles());
-    if (difference < least || (difference == least && fills)) best = each;
-    least = std::min(least, difference);
+    if (difference < min || (difference == min && fills)) best = each;
+    min = std::min(min, difference);
   }
   return best;
 }

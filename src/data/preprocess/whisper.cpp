@@ -32,7 +32,7 @@ SoundConfig read_sound_config(const std::string& directory, const config::AudioC
                .where = str(path, " feature_size"), .found = str(bins),
                .expected = str(model.mel_bins, ", as num_mel_bins in config.json"));
   const double standard =
-      static_cast<double>(config.most_samples()) / static_cast<double>(config.rate);
+      static_cast<double>(config.max_samples()) / static_cast<double>(config.rate);
   const double seconds = static_cast<double>(whole("chunk_length", std::llround(standard)));
   TRIB_REQUIRE(seconds == standard, .what = "data: feature extractor and model differ",
                .where = str(path, " chunk_length"), .found = str(seconds, " seconds"),
@@ -45,9 +45,9 @@ Result<Grid> grid_of_sound(SoundSize size, const SoundConfig& config) {
   const auto seconds = [&](std::int64_t count) {
     return static_cast<double>(count) / static_cast<double>(config.rate);
   };
-  if (samples > config.most_samples())
+  if (samples > config.max_samples())
     return Refusal{"long_sound", str(seconds(samples), " seconds, and the model hears ",
-                                     seconds(config.most_samples()), "; cut the file into parts")};
+                                     seconds(config.max_samples()), "; cut the file into parts")};
   const Grid grid = config.model.grid_of((samples + config.step - 1) / config.step);
   if (config.model.tokens_of(grid) < 1)
     return Refusal{"short_sound", str(seconds(samples), " seconds, which give no token")};

@@ -21,7 +21,7 @@ struct SoundConfig {
   std::int64_t step = 160;    // samples from one frame to the next
 
   /// Samples of the longest sound.
-  [[nodiscard]] std::int64_t most_samples() const { return step * model.most_frames(); }
+  [[nodiscard]] std::int64_t max_samples() const { return step * model.max_frames(); }
 };
 
 /// Makes the log-mel spectrogram of a sound that silence fills up to the longest one, and returns

@@ -18,9 +18,9 @@ class PlainFile final : public ByteFile {
  public:
   explicit PlainFile(StoredFile file) : file_(std::move(file)) {}
 
-  std::string beginning(std::size_t most) const override {
-    std::string text(most, '\0');
-    text.resize(file_.read_block(text.data(), most, 0));
+  std::string beginning(std::size_t max) const override {
+    std::string text(max, '\0');
+    text.resize(file_.read_block(text.data(), max, 0));
     return text;
   }
 

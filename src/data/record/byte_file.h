@@ -18,8 +18,8 @@ class ByteFile {
 
   virtual ~ByteFile() = default;
 
-  /// The first bytes, at most `most`.
-  [[nodiscard]] virtual std::string beginning(std::size_t most) const = 0;
+  /// The first bytes, at most `max`.
+  [[nodiscard]] virtual std::string beginning(std::size_t max) const = 0;
   /// Passes over all bytes once, in blocks, from the first one on. To be called once, before read.
   ///
   /// errors: Fault::kResource when reading fails, Fault::kInput when the compression is damaged

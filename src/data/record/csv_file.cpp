@@ -8,7 +8,7 @@
 namespace tributary::data {
 namespace {
 
-constexpr std::int64_t kMostRowBytes = std::int64_t{16} << 20;
+constexpr std::int64_t kMaxRowBytes = std::int64_t{16} << 20;
 constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf";
 
 /// The cells of a row. A quoted cell may hold commas and newlines, and "" for a quote.
@@ -68,8 +68,8 @@ CsvFile::CsvFile(std::unique_ptr<ByteFile> file) : file_(std::move(file)) {
 }
 
 Result<std::string> CsvFile::text(const Row& row) const {
-  if (row.length > kMostRowBytes)
-    return Refusal{"line_too_long", str(row.length, " bytes, limit ", kMostRowBytes)};
+  if (row.length > kMaxRowBytes)
+    return Refusal{"line_too_long", str(row.length, " bytes, limit ", kMaxRowBytes)};
   return file_->read(row.offset, static_cast<std::size_t>(row.length));
 }
 
@@ -99,7 +99,7 @@ std::int64_t CsvFile::offset(std::int64_t record) const {
 }
 std::string CsvFile::beginning_of(std::int64_t record) const {
   const Result<std::string> row = text(rows_[static_cast<std::size_t>(record)]);
-  return row ? row.value().substr(0, kMostBeginningBytes) : "";
+  return row ? row.value().substr(0, kMaxBeginningBytes) : "";
 }
 
 }  // namespace tributary::data

@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::size_t kInputBytes = std::size_t{64} << 10;
 constexpr std::size_t kWindowBytes = std::size_t{32} << 10;  // what deflate may refer back to
-constexpr std::int64_t kLeastSpan = std::int64_t{1} << 20;   // between two places, decompressed
-constexpr std::size_t kMostPlaces = 4096;
-constexpr std::size_t kMostIdle = 16;  // decompressors that wait where a read has ended
-constexpr int kGzip = 31;              // window bits of zlib: a header is expected
-constexpr int kRaw = -15;              // likewise: in the middle of a member
+constexpr std::int64_t kMinSpan = std::int64_t{1} << 20;     // between two places, decompressed
+constexpr std::size_t kMaxPlaces = 4096;
+constexpr std::size_t kMaxIdle = 16;  // decompressors that wait where a read has ended
+constexpr int kGzip = 31;             // window bits of zlib: a header is expected
+constexpr int kRaw = -15;             // likewise: in the middle of a member
 constexpr std::size_t kTrailerBytes = 8;
 
 /// A place from which decompression can go on.
@@ -65,11 +65,11 @@ class Inflater {
             .window = std::move(window)};
   }
 
-  /// Decompresses up to `most` bytes; with `by_block` it also stops after each block of deflate.
+  /// Decompresses up to `max` bytes; with `by_block` it also stops after each block of deflate.
   /// 0 at the end of the file or with a problem; a block may also be empty: see is_at_end().
-  std::size_t next(char* to, std::size_t most, bool by_block) {
+  std::size_t next(char* to, std::size_t max, bool by_block) {
     zlib_.next_out = reinterpret_cast<Bytef*>(to);
-    zlib_.avail_out = static_cast<uInt>(most);
+    zlib_.avail_out = static_cast<uInt>(max);
     while (problem_.empty() && !is_at_end_ && zlib_.avail_out > 0) {
       if (zlib_.avail_in == 0 && !fill()) break;
       begins_member_ = false;
@@ -83,7 +83,7 @@ class Inflater {
         break;
       }
     }
-    const std::size_t got = most - zlib_.avail_out;
+    const std::size_t got = max - zlib_.avail_out;
     out_ += static_cast<std::int64_t>(got);
     return got;
   }
@@ -138,10 +138,10 @@ class GzipFile final : public ByteFile {
  public:
   explicit GzipFile(StoredFile file) : file_(std::move(file)) {}
 
-  std::string beginning(std::size_t most) const override {
+  std::string beginning(std::size_t max) const override {
     Inflater inflater(file_, Place{});
-    std::string text(most, '\0');
-    text.resize(inflater.next(text.data(), most, /*by_block=*/false));
+    std::string text(max, '\0');
+    text.resize(inflater.next(text.data(), max, /*by_block=*/false));
     return text;
   }
 
@@ -157,7 +157,7 @@ class GzipFile final : public ByteFile {
 
   StoredFile file_;
   std::string digest_;
-  std::int64_t span_ = kLeastSpan;
+  std::int64_t span_ = kMinSpan;
   std::vector<Place> places_{Place{}};
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Inflater>> idle_;  // guarded; the oldest first
@@ -165,9 +165,9 @@ class GzipFile final : public ByteFile {
 
 /// Keeps a place; when there are too many, every second one goes and they lie twice as far apart.
 void GzipFile::keep(Place place) {
-  if (places_.size() == kMostPlaces) {
+  if (places_.size() == kMaxPlaces) {
     for (std::size_t i = 0; 2 * i < places_.size(); ++i) places_[i] = std::move(places_[2 * i]);
-    places_.resize(kMostPlaces / 2);
+    places_.resize(kMaxPlaces / 2);
     span_ *= 2;
   }
   if (place.out - places_.back().out >= span_) places_.push_back(std::move(place));
@@ -233,7 +233,7 @@ Result<std::string> GzipFile::read(std::int64_t offset, std::size_t length) cons
     }
   }
   const std::lock_guard lock(mutex_);
-  if (idle_.size() == kMostIdle) idle_.erase(idle_.begin());
+  if (idle_.size() == kMaxIdle) idle_.erase(idle_.begin());
   idle_.push_back(std::move(inflater));
   return text;
 }

@@ -191,7 +191,7 @@ std::string JsonFile::key(std::int64_t record) const {
 
 std::string JsonFile::beginning_of(std::int64_t record) const {
   const Result<std::string> line = text(record);
-  return line ? line.value().substr(0, kMostBeginningBytes) : "";
+  return line ? line.value().substr(0, kMaxBeginningBytes) : "";
 }
 
 }  // namespace tributary::data

@@ -17,7 +17,7 @@
 namespace tributary::data {
 namespace {
 
-constexpr std::int64_t kMostFiles = 1'000'000;
+constexpr std::int64_t kMaxFiles = 1'000'000;
 
 [[noreturn]] void refuse_range(const std::string& pattern) {
   TRIB_RAISE(Fault::kInput, .what = "data: range of files is not understood", .where = pattern,
@@ -45,8 +45,8 @@ std::vector<std::string> expand_range(const std::string& pattern) {
     number << std::setw(static_cast<int>(first.size())) << std::setfill('0') << i;
     const std::string name = pattern.substr(0, open) + number.str() + pattern.substr(close + 1);
     for (std::string& each : expand_range(name)) names.push_back(std::move(each));
-    TRIB_REQUIRE(std::ssize(names) <= kMostFiles, .what = "data: range of too many files",
-                 .where = pattern, .expected = str("at most ", kMostFiles));
+    TRIB_REQUIRE(std::ssize(names) <= kMaxFiles, .what = "data: range of too many files",
+                 .where = pattern, .expected = str("at most ", kMaxFiles));
   }
   return names;
 }

@@ -20,9 +20,9 @@ class MediaFiles {
   /// errors: Refusal `bad_path`, `path_escapes`, `missing_file`, `not_a_file`, `too_large`,
   ///         `read_failed`
   [[nodiscard]] virtual Result<std::vector<std::uint8_t>> read(const std::string& path) const = 0;
-  /// Reads at most `most` bytes from the beginning.
-  [[nodiscard]] virtual Result<std::vector<std::uint8_t>> read_beginning(
-      const std::string& path, std::size_t most) const = 0;
+  /// Reads at most `max` bytes from the beginning.
+  [[nodiscard]] virtual Result<std::vector<std::uint8_t>> read_beginning(const std::string& path,
+                                                                         std::size_t max) const = 0;
 };
 
 }  // namespace tributary::data

@@ -63,13 +63,13 @@ Refusal refuse_open(const std::string& path, const std::string& root, int reason
   return {"read_failed", str(shown, ": ", std::strerror(reason))};
 }
 
-/// Reads until `most` bytes or the end; a failing read is repeated a few times.
-Result<std::vector<std::uint8_t>> read_all(int file, std::size_t most, const std::string& path) {
-  std::vector<std::uint8_t> bytes(most);
+/// Reads until `max` bytes or the end; a failing read is repeated a few times.
+Result<std::vector<std::uint8_t>> read_all(int file, std::size_t max, const std::string& path) {
+  std::vector<std::uint8_t> bytes(max);
   std::size_t done = 0;
   int failures = 0;
-  while (done < most) {
-    const ssize_t got = pread(file, bytes.data() + done, most - done, static_cast<off_t>(done));
+  while (done < max) {
+    const ssize_t got = pread(file, bytes.data() + done, max - done, static_cast<off_t>(done));
     if (got == 0) break;
     if (got > 0) {
       done += static_cast<std::size_t>(got);
@@ -149,13 +149,12 @@ Result<std::vector<std::uint8_t>> MediaFolder::read(const std::string& path) con
 }
 
 Result<std::vector<std::uint8_t>> MediaFolder::read_beginning(const std::string& path,
-                                                              std::size_t most) const {
+                                                              std::size_t max) const {
   const Result<Descriptor> file = open_file(path);
   if (!file) return file.refusal();
   struct stat facts {};
   if (fstat(file.value().get(), &facts) != 0) return refuse_open(path, root_, errno);
-  return read_all(file.value().get(), std::min(most, static_cast<std::size_t>(facts.st_size)),
-                  path);
+  return read_all(file.value().get(), std::min(max, static_cast<std::size_t>(facts.st_size)), path);
 }
 
 MediaRoots::MediaRoots(const std::string& folder, const std::vector<std::string>& roots) {
@@ -177,8 +176,8 @@ Result<std::vector<std::uint8_t>> MediaRoots::read(const std::string& path) cons
 }
 
 Result<std::vector<std::uint8_t>> MediaRoots::read_beginning(const std::string& path,
-                                                             std::size_t most) const {
-  return folder_of(path).read_beginning(path, most);
+                                                             std::size_t max) const {
+  return folder_of(path).read_beginning(path, max);
 }
 
 }  // namespace tributary::data

@@ -29,7 +29,7 @@ class MediaFolder final : public MediaFiles {
   ///         `read_failed`; Fault::kResource when the process is out of descriptors
   [[nodiscard]] Result<std::vector<std::uint8_t>> read(const std::string& path) const override;
   [[nodiscard]] Result<std::vector<std::uint8_t>> read_beginning(const std::string& path,
-                                                                 std::size_t most) const override;
+                                                                 std::size_t max) const override;
   /// True of relative paths, and of absolute ones that begin with that of the folder.
   [[nodiscard]] bool holds(const std::string& path) const override;
   [[nodiscard]] const std::string& root() const { return root_; }
@@ -54,7 +54,7 @@ class MediaRoots final : public MediaFiles {
   [[nodiscard]] bool holds(const std::string& path) const override;
   [[nodiscard]] Result<std::vector<std::uint8_t>> read(const std::string& path) const override;
   [[nodiscard]] Result<std::vector<std::uint8_t>> read_beginning(const std::string& path,
-                                                                 std::size_t most) const override;
+                                                                 std::size_t max) const override;
 
  private:
   [[nodiscard]] const MediaFolder& folder_of(const std::string& path) const;

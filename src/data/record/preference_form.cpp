@@ -88,9 +88,9 @@ Column take_front(Column& column, std::size_t count) {
 
 /// Takes away what two conversations begin with, as long as each keeps an answer.
 Column take_common(Column& chosen, Column& rejected) {
-  const std::size_t most = std::min(chosen.turns.size(), rejected.turns.size()) - 1;
+  const std::size_t max = std::min(chosen.turns.size(), rejected.turns.size()) - 1;
   std::size_t count = 0;
-  while (count < most && *chosen.turns[count] == *rejected.turns[count]) ++count;
+  while (count < max && *chosen.turns[count] == *rejected.turns[count]) ++count;
   (void)take_front(rejected, count);
   return take_front(chosen, count);
 }

@@ -36,7 +36,7 @@ class RecordFile {
   [[nodiscard]] virtual const std::string& digest() const = 0;
 };
 
-inline constexpr std::size_t kMostBeginningBytes = 4096;  // of RecordFile::beginning_of
+inline constexpr std::size_t kMaxBeginningBytes = 4096;  // of RecordFile::beginning_of
 
 /// Opens a container; its content decides which it is. docs/formats/data.md lists them.
 ///

@@ -18,8 +18,8 @@ namespace tributary::data {
 namespace {
 
 constexpr std::int64_t kBlockBytes = std::int64_t{64} << 10;
-constexpr std::int64_t kMostTextBytes = std::int64_t{16} << 20;
-constexpr std::int64_t kMostPictureBytes = std::int64_t{512} << 20;
+constexpr std::int64_t kMaxTextBytes = std::int64_t{16} << 20;
+constexpr std::int64_t kMaxPictureBytes = std::int64_t{512} << 20;
 
 /// What libarchive reads from: the bytes from a place on.
 struct Reading {
@@ -80,17 +80,17 @@ class SamplePictures final : public MediaFiles {
 
   bool holds(const std::string& path) const override { return find(path) != nullptr; }
   Result<std::vector<std::uint8_t>> read(const std::string& path) const override {
-    return read_beginning(path, static_cast<std::size_t>(kMostPictureBytes));
+    return read_beginning(path, static_cast<std::size_t>(kMaxPictureBytes));
   }
   Result<std::vector<std::uint8_t>> read_beginning(const std::string& path,
-                                                   std::size_t most) const override {
+                                                   std::size_t max) const override {
     const TarMember* member = find(path);
     if (member == nullptr) return Refusal{"missing_file", escaped(path) + " is not in the sample"};
-    if (member->bytes > kMostPictureBytes)
+    if (member->bytes > kMaxPictureBytes)
       return Refusal{"too_large", str(escaped(path), " has ", member->bytes, " bytes, limit ",
-                                      kMostPictureBytes)};
+                                      kMaxPictureBytes)};
     const Result<std::string> got =
-        file_->read(member->offset, std::min(most, static_cast<std::size_t>(member->bytes)));
+        file_->read(member->offset, std::min(max, static_cast<std::size_t>(member->bytes)));
     if (!got) return got.refusal();
     return std::vector<std::uint8_t>(got.value().begin(), got.value().end());
   }
@@ -168,9 +168,9 @@ void TarFile::index_members() {
 }
 
 Result<std::string> TarFile::text_of(const TarMember& member) const {
-  if (member.bytes > kMostTextBytes)
+  if (member.bytes > kMaxTextBytes)
     return Refusal{"line_too_long",
-                   str(member.name, " has ", member.bytes, " bytes, limit ", kMostTextBytes)};
+                   str(member.name, " has ", member.bytes, " bytes, limit ", kMaxTextBytes)};
   return file_->read(member.offset, static_cast<std::size_t>(member.bytes));
 }
 
@@ -223,7 +223,7 @@ std::string TarFile::beginning_of(std::int64_t record) const {
   const TarMember& first = members_[samples_[static_cast<std::size_t>(record)].begin];
   const Result<std::string> got =
       file_->read(first.offset, static_cast<std::size_t>(std::min<std::int64_t>(
-                                    first.bytes, std::int64_t{kMostBeginningBytes})));
+                                    first.bytes, std::int64_t{kMaxBeginningBytes})));
   return got ? got.value() : "";
 }
 

@@ -86,16 +86,16 @@ std::u32string lower_case(std::u32string_view text) {
 }
 
 std::size_t uppercase_length(std::u32string_view text) {
-  constexpr int kMostOfOne = 4;  // characters that one folds into
+  constexpr int kMaxOfOne = 4;  // characters that one folds into
   std::size_t length = 0;
   for (const char32_t character : text) {
-    utf8proc_int32_t folded[kMostOfOne] = {};
+    utf8proc_int32_t folded[kMaxOfOne] = {};
     int boundary = 0;
     // Folding lengthens the characters that upper case lengthens, and a few capitals.
     const utf8proc_ssize_t count =
         category_of(character) == UTF8PROC_CATEGORY_LU
             ? 1
-            : utf8proc_decompose_char(static_cast<utf8proc_int32_t>(character), folded, kMostOfOne,
+            : utf8proc_decompose_char(static_cast<utf8proc_int32_t>(character), folded, kMaxOfOne,
                                       UTF8PROC_CASEFOLD, &boundary);
     length += count > 0 ? static_cast<std::size_t>(count) : 1;
   }

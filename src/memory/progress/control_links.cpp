@@ -18,7 +18,7 @@ constexpr Nanoseconds kFirstWait{20'000'000}, kLongestWait{320'000'000};  // to 
 constexpr Nanoseconds kAttempt{500'000'000};  // a network that is back answers a new connection
                                               // sooner than the old one goes on
 constexpr int kQuietHeartbeats = 2;           // each is acknowledged
-constexpr std::size_t kMostUnsentBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxUnsentBytes = std::size_t{16} << 20;
 
 }  // namespace
 
@@ -53,7 +53,7 @@ void ControlLinks::send(std::uint16_t to, const Message& message) {
   if (found == by_process_.end()) return;
   // A full queue drops the message: what matters is sent again until it is acknowledged. Of a large
   // one no copy after the other waits for a peer that stands still.
-  if (links_.unsent_bytes(found->second) > kMostUnsentBytes) return;
+  if (links_.unsent_bytes(found->second) > kMaxUnsentBytes) return;
   for (const FrameContent& frame : frames_of(message))
     (void)links_.post_control(found->second, frame.type, frame.body);
 }

@@ -25,7 +25,7 @@ constexpr Nanoseconds kTimeToSayBye{200'000'000};
 
 PoolJob job_with(const PoolControllerOptions& options) {
   TRIB_REQUIRE(
-      options.consumers > 0 && options.consumers <= kMostConsumers && options.window > 0 &&
+      options.consumers > 0 && options.consumers <= kMaxConsumers && options.window > 0 &&
           options.reserve_pages > 0 && options.page_bytes > 0 &&
           options.page_bytes % kPageAlignment == 0,
       .what = "memory: a pool has no readers, no steps or no pages",

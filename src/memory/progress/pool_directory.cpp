@@ -25,7 +25,7 @@ namespace {
 constexpr const char* kFormat = "tributary pool 1";
 constexpr Nanoseconds kBetweenAttempts{20'000'000};
 constexpr Nanoseconds kShortestAttempt{100'000'000}, kLongestAttempt{2'000'000'000};
-constexpr std::uint64_t kMostFileBytes = 64 << 10;
+constexpr std::uint64_t kMaxFileBytes = 64 << 10;
 
 std::string controller_file(const std::string& directory) {
   return str(directory, "/controller.json");
@@ -82,7 +82,7 @@ PoolJob job_of(const Json& json) {
                          .collect_failures = time("collect_failures")},
               .endpoint = json.at("endpoint").get<std::string>(),
               .unix_socket = json.at("unix_socket").get<std::string>()};
-  TRIB_REQUIRE(job.page_bytes > 0 && job.consumers > 0 && job.consumers <= kMostConsumers,
+  TRIB_REQUIRE(job.page_bytes > 0 && job.consumers > 0 && job.consumers <= kMaxConsumers,
                .what = "memory: a pool's file has a number out of range",
                .found = str("page_bytes = ", job.page_bytes, ", consumers = ", job.consumers));
   return job;
@@ -146,7 +146,7 @@ Result<FoundPool> find_pool(const std::string& directory) {
   if (!folder || faccessat(folder.get(), "controller.json", F_OK, 0) != 0)
     return Refusal{"none", str("memory: no controller is there: ", path)};
   try {
-    const std::string text = read_text_file(real_file_system(), path, kMostFileBytes);
+    const std::string text = read_text_file(real_file_system(), path, kMaxFileBytes);
     const Json json = parse_json(text, path);
     if (json.at("format") != kFormat)
       return Refusal{"format", str("memory: ", path, " is of another version")};

@@ -15,14 +15,14 @@ namespace tributary::memory {
 // Numbers of processes in a pool: the controller, the consumers by their index, producers, which
 // draw one of theirs, and lenders: each consumer may be one too, a producer of what it alone has.
 inline constexpr std::uint16_t kControllerProcess = 0, kFirstConsumer = 1;
-inline constexpr std::uint32_t kMostProducers = 255, kMostConsumers = 30'000;
+inline constexpr std::uint32_t kMaxProducers = 255, kMaxConsumers = 30'000;
 // The controller and the consumers are the only ones of their job; the next job has another id.
 inline constexpr std::uint32_t kFirstIncarnation = 1, kFirstEpoch = 1;
 
 /// The number by which a consumer lends objects.
 [[nodiscard]] constexpr std::uint16_t lender_process(std::uint32_t consumers,
                                                      std::uint32_t consumer) {
-  return static_cast<std::uint16_t>(kFirstConsumer + consumers + kMostProducers + consumer);
+  return static_cast<std::uint16_t>(kFirstConsumer + consumers + kMaxProducers + consumer);
 }
 
 /// What the members of a job must have in common, and where they find its controller.

@@ -12,7 +12,7 @@ std::uint16_t draw_process(const PoolJob& job) {
   std::uint64_t drawn = 0;
   const Nonce nonce = draw_nonce();
   std::memcpy(&drawn, nonce.data(), sizeof drawn);
-  return static_cast<std::uint16_t>(job.first_producer() + drawn % kMostProducers);
+  return static_cast<std::uint16_t>(job.first_producer() + drawn % kMaxProducers);
 }
 
 std::uint32_t incarnation_now() { return static_cast<std::uint32_t>(std::time(nullptr)); }

@@ -19,7 +19,7 @@ namespace tributary::memory {
 namespace {
 
 constexpr std::uint64_t kMapped = std::uint64_t{1} << 63;     // marks transfers of this file
-constexpr std::size_t kMostEntries = 1024;                    // of one lease
+constexpr std::size_t kMaxEntries = 1024;                     // of one lease
 constexpr std::size_t kCopiedAtOnce = std::size_t{64} << 10;  // bytes, on the progress thread
 constexpr TimePoint kExpireEvery = {5'000'000};
 
@@ -154,10 +154,10 @@ void MappedMemory::ask_for_leases() {
     has_posted_ = has_posted_ || (!owner.memory && !owner.posted.empty());
     if (!owner.memory) continue;
     std::vector<MappedGet> posted = std::exchange(owner.posted, {});
-    for (std::size_t begin = 0; begin < posted.size(); begin += kMostEntries) {
+    for (std::size_t begin = 0; begin < posted.size(); begin += kMaxEntries) {
       const auto first =
           std::make_move_iterator(posted.begin() + static_cast<std::ptrdiff_t>(begin));
-      const std::size_t count = std::min(kMostEntries, posted.size() - begin);
+      const std::size_t count = std::min(kMaxEntries, posted.size() - begin);
       ask_for_lease(link, owner, {first, first + static_cast<std::ptrdiff_t>(count)});
     }
   }

@@ -32,9 +32,9 @@ Result<MemoryOffer> find_offer(const SegmentRow& row, Engine engine) {
   if (engine == Engine::kCudaMap) {
     offer.device = bytes.get<DeviceId>();
     offer.chunk_bytes = bytes.get<std::uint64_t>();
-    constexpr std::uint64_t kMostChunkBytes = std::uint64_t{1} << 40, kMostChunks = 4096;
-    if (bytes.failed() || offer.chunk_bytes == 0 || offer.chunk_bytes > kMostChunkBytes ||
-        row.length / offer.chunk_bytes > kMostChunks)
+    constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 40, kMaxChunks = 4096;
+    if (bytes.failed() || offer.chunk_bytes == 0 || offer.chunk_bytes > kMaxChunkBytes ||
+        row.length / offer.chunk_bytes > kMaxChunks)
       return Refusal{"key", str("memory: row of process ", row.process,
                                 " names no device, or too small chunks")};
   }

@@ -7,7 +7,7 @@
 
 namespace tributary::memory {
 
-constexpr std::size_t kMostLeases = 4096;  // of one connection
+constexpr std::size_t kMaxLeases = 4096;  // of one connection
 
 std::optional<Refusal> ServedPeer::answer(const PeerIdentity& peer, const Frame& frame,
                                           std::uint32_t epoch, FrameSocket& to) {
@@ -44,7 +44,7 @@ std::optional<Refusal> ServedPeer::answer_get(const PeerIdentity& peer, const Ge
 
 std::optional<Refusal> ServedPeer::answer_lease(const PeerIdentity& peer, const LeaseMessage& lease,
                                                 std::uint32_t epoch, FrameSocket& to) {
-  const Status status = leases_.size() < kMostLeases
+  const Status status = leases_.size() < kMaxLeases
                             ? server_->lease(peer, lease.lease_id, lease.entries)
                             : Status::kBusy;
   if (status == Status::kOk) leases_.emplace(lease.lease_id, peer);

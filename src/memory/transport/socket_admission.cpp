@@ -40,10 +40,10 @@ std::optional<Refusal> SocketLinks::check_stranger(int socket) const {
   if (half_open >= end_.limits.half_open)
     return Refusal{"half_open", str("memory: too many peers have not finished the handshake: ",
                                     half_open, ", limit ", end_.limits.half_open)};
-  const std::size_t most = end_.limits.per_rank * end_.self.world;
-  if (connections_.size() >= most)
+  const std::size_t max = end_.limits.per_rank * end_.self.world;
+  if (connections_.size() >= max)
     return Refusal{"connections",
-                   str("memory: too many connections: ", connections_.size(), ", limit ", most)};
+                   str("memory: too many connections: ", connections_.size(), ", limit ", max)};
   return is_unix_socket(socket) ? check_user(socket) : std::nullopt;
 }
 

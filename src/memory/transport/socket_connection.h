@@ -13,7 +13,7 @@
 
 namespace tributary::memory {
 
-inline constexpr std::size_t kMostUnsent = 4096;  // frames queued for one peer
+inline constexpr std::size_t kMaxUnsent = 4096;  // frames queued for one peer
 
 /// How far a connection is.
 enum class Stage {
@@ -44,7 +44,7 @@ struct SocketLinks::Connection {
   std::optional<Refusal> refused = {};   // why it closes
   std::uint32_t watched = 0;             // events that epoll reports
 
-  [[nodiscard]] bool is_full() const { return held.size() + socket.unsent_frames() >= kMostUnsent; }
+  [[nodiscard]] bool is_full() const { return held.size() + socket.unsent_frames() >= kMaxUnsent; }
 };
 
 }  // namespace tributary::memory

@@ -118,7 +118,7 @@ PeerLink SocketLinks::connect(Descriptor socket, const SegmentRow& row, std::str
 
 void SocketLinks::watch(Connection& at) {
   const bool sends = at.stage == Stage::kConnecting || at.socket.has_unsent();
-  const bool reads = at.stage != Stage::kClosing && at.socket.unsent_frames() < kMostUnsent;
+  const bool reads = at.stage != Stage::kClosing && at.socket.unsent_frames() < kMaxUnsent;
   const std::uint32_t events = (sends ? EPOLLOUT : 0U) | (reads ? EPOLLIN : 0U);
   if (at.stage == Stage::kEnded || events == at.watched) return;
   at.watched = events;
@@ -173,7 +173,7 @@ void SocketLinks::read(Connection& at) {
   std::size_t budget = kReadAtOnce;
   Frame frame;
   while (at.stage == Stage::kHandshake || at.stage == Stage::kOpen) {
-    if (at.socket.unsent_frames() >= kMostUnsent) break;  // a peer that asks and does not listen
+    if (at.socket.unsent_frames() >= kMaxUnsent) break;  // a peer that asks and does not listen
     switch (at.socket.receive(frame, budget)) {
       case FrameSocket::Event::kNothing:
         if (at.socket.has_unsent()) flush(at);

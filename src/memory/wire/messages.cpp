@@ -181,10 +181,9 @@ Result<Message> get_part(ByteReader& from) {
   message.type = static_cast<FrameType>(type);
   if (type > UINT8_MAX || !may_have_parts(message.type))
     return malformed(FrameType::kPart, str("a message of type ", type, " has no parts"));
-  if (message.parts < 2 || message.parts > kMostParts || message.part >= message.parts ||
-      bytes == 0)
+  if (message.parts < 2 || message.parts > kMaxParts || message.part >= message.parts || bytes == 0)
     return malformed(FrameType::kPart, str("part ", message.part, " of ", message.parts, ", with ",
-                                           bytes, " B; 2 to ", kMostParts, " parts"));
+                                           bytes, " B; 2 to ", kMaxParts, " parts"));
   const std::span<const std::byte> content = from.get_bytes(bytes);
   message.content.assign(content.begin(), content.end());
   return Message(std::move(message));

@@ -169,7 +169,7 @@ struct PartMessage {
 
   friend bool operator==(const PartMessage&, const PartMessage&) = default;
 };
-inline constexpr std::uint32_t kMostParts = 1024;  // of a message
+inline constexpr std::uint32_t kMaxParts = 1024;  // of a message
 /// Whether messages of this type grow with the step that they are about.
 [[nodiscard]] constexpr bool may_have_parts(FrameType type) {
   return type == FrameType::kPlan || type == FrameType::kAssign;

@@ -36,7 +36,7 @@ std::vector<FrameContent> frames_of(const Message& message, std::size_t max_byte
   TRIB_CHECK(max_bytes > kPartHead, .what = "memory: a frame has no room for a part");
   const std::size_t room = max_bytes - kPartHead;
   const std::size_t parts = (body.size() + room - 1) / room;
-  TRIB_CHECK(parts <= kMostParts, .what = "memory: a message is larger than its frames",
+  TRIB_CHECK(parts <= kMaxParts, .what = "memory: a message is larger than its frames",
              .found = str(name_of(type), " with ", body.size(), " B"));
   PartMessage part{
       .type = type, .parts = static_cast<std::uint32_t>(parts), .digest = digest_of(body)};
@@ -96,7 +96,7 @@ void PartCollector::forget(const Whole& whole) {
 }
 
 void PartCollector::make_room() {
-  while (held_bytes_ > kMaxMessageBytes || unfinished_.size() > kMostMessages) {
+  while (held_bytes_ > kMaxMessageBytes || unfinished_.size() > kMaxMessages) {
     const auto oldest = std::ranges::min_element(
         unfinished_, {}, [](const auto& each) { return each.second.touched; });
     forget(Whole(oldest->first));

@@ -26,19 +26,19 @@ struct FrameContent {
 /// A message as it travels: in one frame, or in parts that fill frames.
 ///
 /// units:  `max_bytes` of the body of a frame, above kPartHead
-/// errors: Fault::kBug when it takes more than kMostParts
+/// errors: Fault::kBug when it takes more than kMaxParts
 [[nodiscard]] std::vector<FrameContent> frames_of(const Message& message,
                                                   std::size_t max_bytes = kMaxBodyBytes);
 inline constexpr std::size_t kPartHead = 52;  // bytes of a PART beside its content
 /// The largest body that travels.
-inline constexpr std::size_t kMaxMessageBytes = kMostParts * (kMaxBodyBytes - kPartHead);
+inline constexpr std::size_t kMaxMessageBytes = kMaxParts * (kMaxBodyBytes - kPartHead);
 
 /// Reads the messages that come in the frames of one peer, and joins parts. Holds at most
-/// kMaxMessageBytes in kMostMessages, and lets those go to which nothing has come for longest: they
+/// kMaxMessageBytes in kMaxMessages, and lets those go to which nothing has come for longest: they
 /// are sent again.
 class PartCollector {
  public:
-  static constexpr std::size_t kMostMessages = 64;
+  static constexpr std::size_t kMaxMessages = 64;
 
   /// Takes a frame; none while parts of its message are missing.
   ///

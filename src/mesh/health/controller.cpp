@@ -14,9 +14,9 @@
 namespace tributary::mesh {
 namespace {
 
-constexpr std::size_t kMostStrangers = 64;  // connections that have not said hello; others queue
+constexpr std::size_t kMaxStrangers = 64;  // connections that have not said hello; others queue
 constexpr double kHelloSeconds = 5;
-constexpr std::size_t kMostHello = 4 << 10;  // bytes
+constexpr std::size_t kMaxHello = 4 << 10;  // bytes
 
 struct Stranger {
   LineSocket socket;
@@ -52,7 +52,7 @@ class Controller final : public Link {
   }
 
   void add_descriptors(std::vector<pollfd>& waits) const override {
-    if (strangers_.size() < kMostStrangers)
+    if (strangers_.size() < kMaxStrangers)
       waits.push_back({.fd = listener_.socket.get(), .events = POLLIN, .revents = 0});
     for (const Stranger& each : strangers_) add(each.socket, waits);
     for (const WatchedRank& each : members_)
@@ -126,7 +126,7 @@ class Controller final : public Link {
 
   /// Accepts connections. One that finds no room stays in the system's queue: it may be a rank.
   void welcome(double now) {
-    while (strangers_.size() < kMostStrangers) {
+    while (strangers_.size() < kMaxStrangers) {
       Descriptor socket = accept_next(listener_);
       if (!socket) return;
       strangers_.push_back({.socket = LineSocket(std::move(socket)), .since = now});
@@ -135,7 +135,7 @@ class Controller final : public Link {
 
   /// Makes a connection that of a rank by its first line, or closes it.
   void hear(Stranger& stranger, double now) {
-    const std::vector<std::string> lines = stranger.socket.exchange(kMostHello);
+    const std::vector<std::string> lines = stranger.socket.exchange(kMaxHello);
     if (lines.empty()) {
       if (now - stranger.since > kHelloSeconds) refuse(stranger, "said nothing");
       return;
@@ -156,8 +156,8 @@ class Controller final : public Link {
 
   void refuse(Stranger& stranger, const std::string& found) {
     stranger.is_done = true;
-    constexpr int kMostNotes = 5;
-    if (++refused_ <= kMostNotes && log_takes_a_line(0))
+    constexpr int kMaxNotes = 5;
+    if (++refused_ <= kMaxNotes && log_takes_a_line(0))
       log_warning(str("mesh: connection to the heartbeats closed; found: a peer that ", found));
   }
 

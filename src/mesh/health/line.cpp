@@ -48,8 +48,8 @@ std::optional<Beat> parse_beat(const std::string& text) {
 }
 
 std::string failure(const std::string& word, const Failure& failure) {
-  constexpr std::size_t kMostText = 4096;
-  std::string text = failure.text.substr(0, kMostText);
+  constexpr std::size_t kMaxText = 4096;
+  std::string text = failure.text.substr(0, kMaxText);
   std::replace(text.begin(), text.end(), '\n', ' ');
   return str(word, " ", failure.rank, " ", static_cast<int>(failure.code), " ", text);
 }

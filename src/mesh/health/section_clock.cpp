@@ -5,8 +5,8 @@
 namespace tributary::mesh {
 namespace {
 
-constexpr std::size_t kMostDurations = 20;
-constexpr double kLeastStepDeadline = 60;  // s
+constexpr std::size_t kMaxDurations = 20;
+constexpr double kMinStepDeadline = 60;  // s
 constexpr double kMedians = 8;
 
 bool is_of_a_step(Section section) {
@@ -35,16 +35,16 @@ void SectionClock::enter(Section section, std::int64_t step, double now) {
 }
 
 void SectionClock::record_step(double seconds) {
-  if (durations_.size() < kMostDurations) {
+  if (durations_.size() < kMaxDurations) {
     durations_.push_back(seconds);
   } else {
-    durations_[next_duration_++ % kMostDurations] = seconds;
+    durations_[next_duration_++ % kMaxDurations] = seconds;
   }
   std::vector<double> sorted = durations_;
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());
   step_deadline_ = fixed_step_deadline_ > 0 ? fixed_step_deadline_
-                                            : std::max(kLeastStepDeadline, kMedians * *middle);
+                                            : std::max(kMinStepDeadline, kMedians * *middle);
 }
 
 Beat SectionClock::beat() const {

@@ -23,10 +23,10 @@
 namespace tributary::mesh {
 namespace {
 
-constexpr int kMostFrames = 64;
+constexpr int kMaxFrames = 64;
 
 // What the signal handler fills; one thread is asked at a time.
-std::array<void*, kMostFrames> frames;
+std::array<void*, kMaxFrames> frames;
 std::atomic<int> frame_count = 0;
 std::atomic<pid_t> asked = 0;
 std::atomic<bool> answered = false;
@@ -37,7 +37,7 @@ void answer(int) {
   const int before = errno;
   // A thread that answers too late must not write over the next one's frames.
   if (asked.load() == own_thread() && !answered.load()) {
-    frame_count = backtrace(frames.data(), kMostFrames);
+    frame_count = backtrace(frames.data(), kMaxFrames);
     answered = true;
   }
   errno = before;

@@ -19,18 +19,18 @@ class Variables {
   [[nodiscard]] std::string text(const std::string& name, const std::string& otherwise) const {
     return lookup_(name).value_or(otherwise);
   }
-  [[nodiscard]] int number(const std::string& name, int least) const {
+  [[nodiscard]] int number(const std::string& name, int min) const {
     const std::string value = text(name, "");
     int number = 0;
     const char* end = value.data() + value.size();
     const auto [stopped, failure] = std::from_chars(value.data(), end, number);
-    TRIB_REQUIRE(failure == std::errc{} && stopped == end && number >= least,
+    TRIB_REQUIRE(failure == std::errc{} && stopped == end && number >= min,
                  .what = "mesh: launch variable is no number", .where = name,
-                 .found = escaped(value), .expected = str("a whole number from ", least));
+                 .found = escaped(value), .expected = str("a whole number from ", min));
     return number;
   }
-  [[nodiscard]] int number(const std::string& name, int least, int otherwise) const {
-    return has(name) ? number(name, least) : otherwise;
+  [[nodiscard]] int number(const std::string& name, int min, int otherwise) const {
+    return has(name) ? number(name, min) : otherwise;
   }
   void require_partner(const std::string& name, const std::string& partner) const {
     TRIB_REQUIRE(has(partner), .what = "mesh: launch variable stands alone", .where = name,

@@ -18,8 +18,8 @@
 namespace tributary::mesh {
 namespace {
 
-constexpr std::size_t kMostUnsent = 64 << 10;  // bytes
-constexpr std::size_t kMostLine = 8 << 10;     // bytes
+constexpr std::size_t kMaxUnsent = 64 << 10;  // bytes
+constexpr std::size_t kMaxLine = 8 << 10;     // bytes
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -47,7 +47,7 @@ void LineSocket::close_because(std::string reason) {
 }
 
 void LineSocket::send(std::string_view line) {
-  if (is_closed() || unsent_.size() + line.size() > kMostUnsent) return;
+  if (is_closed() || unsent_.size() + line.size() > kMaxUnsent) return;
   unsent_ += line;
   unsent_ += '\n';
   flush();
@@ -86,7 +86,7 @@ std::vector<std::string> LineSocket::exchange(std::size_t max_bytes) {
       begin = end + 1;
     }
     unread_.erase(0, begin);
-    if (unread_.size() > kMostLine) reason = "line is longer than the limit of 8 KiB";
+    if (unread_.size() > kMaxLine) reason = "line is longer than the limit of 8 KiB";
   }
   // Closed only now, so that lines sent before the end are still delivered.
   if (!reason.empty()) close_because(std::move(reason));

@@ -88,15 +88,15 @@ std::string arrival_of(int rank) { return str("arrived/", rank); }
 
 /// `rank 2, rank 5 of 8 did not arrive`; empty when all have
 std::string list_missing(c10d::Store& store, int world) {
-  constexpr int kMostNamed = 20;
+  constexpr int kMaxNamed = 20;
   std::string names;
   int count = 0;
   for (int rank = 0; rank < world; ++rank) {
     if (store.check({arrival_of(rank)})) continue;
-    if (++count <= kMostNamed) names += str(names.empty() ? "" : ", ", "rank ", rank);
+    if (++count <= kMaxNamed) names += str(names.empty() ? "" : ", ", "rank ", rank);
   }
   if (count == 0) return "";
-  if (count > kMostNamed) names += str(" and ", count - kMostNamed, " more");
+  if (count > kMaxNamed) names += str(" and ", count - kMaxNamed, " more");
   return str(names, " of ", world, " did not arrive");
 }
 

@@ -109,8 +109,8 @@ bool ProcessWatch::has_ended() const {
 
 ChannelMapping::ChannelMapping() : descriptor_(memfd_create("tributary messages", MFD_CLOEXEC)) {
   if (!descriptor_) raise_system("memory cannot be made");
-  rlimit most{};
-  if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < kMapped)
+  rlimit max{};
+  if (getrlimit(RLIMIT_FSIZE, &max) == 0 && max.rlim_cur < kMapped)
     throw std::runtime_error("files may not be as large as the room for messages");
   if (ftruncate(descriptor_.get(), static_cast<off_t>(kMapped)) != 0)
     raise_system("memory cannot be sized");

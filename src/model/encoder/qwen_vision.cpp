@@ -151,8 +151,8 @@ std::shared_ptr<const PatchLayout> QwenVision::layout_of(std::span<const Grid> g
     return layout->device == device && std::ranges::equal(layout->grids, grids);
   });
   if (known != layouts_.end()) return *known;
-  constexpr std::size_t kMostLayouts = 8;
-  if (layouts_.size() == kMostLayouts) layouts_.erase(layouts_.begin());
+  constexpr std::size_t kMaxLayouts = 8;
+  if (layouts_.size() == kMaxLayouts) layouts_.erase(layouts_.begin());
   layouts_.push_back(std::make_shared<const PatchLayout>(grids, config_, device));
   return layouts_.back();
 }

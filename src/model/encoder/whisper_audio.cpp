@@ -39,12 +39,12 @@ at::Tensor as_index(const std::vector<std::int64_t>& values, at::Device device) 
 
 void require_possible(const Grid& grid, std::int64_t item, const config::AudioConfig& config) {
   const std::int64_t frames = grid.columns;
-  const bool is_whole = config.chunk > 0 || frames % 2 == 1 || frames == config.most_frames();
+  const bool is_whole = config.chunk > 0 || frames % 2 == 1 || frames == config.max_frames();
   TRIB_REQUIRE(grid.time == 1 && grid.rows == 1 && config.tokens_of(grid) > 0 &&
-                   frames <= config.most_frames() && is_whole,
+                   frames <= config.max_frames() && is_whole,
                .what = "model: impossible frames of a sound", .where = str("item ", item),
                .found = str(grid.time, "x", grid.rows, "x", frames),
-               .expected = str("1x1 and frames for a token, at most ", config.most_frames(),
+               .expected = str("1x1 and frames for a token, at most ", config.max_frames(),
                                config.chunk > 0 ? "" : ", an odd number below that"));
 }
 

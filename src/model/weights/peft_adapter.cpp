@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view kWrapper = "base_model.model.";
 constexpr std::array<std::string_view, 3> kEnds{".lora_A.weight", ".lora_B.weight",
                                                 ".lora_magnitude_vector"};
-constexpr std::uint64_t kMostConfigBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
 
 /// Keys of adapter_config.json that would change the adapter, and are not trained here: they must
 /// be absent, null, false or empty.
@@ -64,7 +64,7 @@ Json read_config(const std::string& directory) {
                .what = "model: adapter of PEFT has no safetensors",
                .where = "adapter.path = " + directory, .expected = kPeftWeightsFile,
                .fix = "save it with safe_serialization=True");
-  Json config = parse_json(read_text_file(files, path, kMostConfigBytes), path);
+  Json config = parse_json(read_text_file(files, path, kMaxConfigBytes), path);
   TRIB_REQUIRE(config.is_object(), .what = "model: adapter_config.json is no object",
                .where = path);
   return config;

@@ -71,7 +71,7 @@ std::vector<std::int64_t> CellExpansion::chunks_of(PipelineOrder order, const Ce
     case PipelineOrder::kZbV:
     case PipelineOrder::kVHalf:
     case PipelineOrder::kVMin:
-      if (2 * pp > units || cell.microbatches > kMostMicrobatchesOfV) return none();
+      if (2 * pp > units || cell.microbatches > kMaxMicrobatchesOfV) return none();
       return {2};
     default:
       return plain(order);

@@ -67,6 +67,6 @@ class CellExpansion {
 };
 
 /// The max microbatches of a V: its lists take long to make for more, and more gain little.
-inline constexpr std::int64_t kMostMicrobatchesOfV = 64;
+inline constexpr std::int64_t kMaxMicrobatchesOfV = 64;
 
 }  // namespace tributary::plan

@@ -13,7 +13,7 @@ namespace tributary::plan {
 namespace {
 
 constexpr std::int64_t kMorePasses = 4;
-constexpr std::int64_t kMostStagesAlike = 4;  // of an encoder with the backbone's degrees
+constexpr std::int64_t kMaxStagesAlike = 4;  // of an encoder with the backbone's degrees
 
 bool is_apart(std::uint64_t apart, std::size_t encoder) { return (apart >> encoder & 1) != 0; }
 
@@ -46,19 +46,18 @@ const std::vector<ChainForm>& EncoderChoices::forms_of(std::size_t encoder, std:
 }
 
 void EncoderChoices::add_choices(std::size_t encoder, const ChainForm& form,
-                                 std::int64_t microbatches, std::int64_t most_stages,
-                                 Front& front) {
+                                 std::int64_t microbatches, std::int64_t max_stages, Front& front) {
   const config::ModuleNode& node = *encoders_of(problem_)[encoder];
   const auto has_costs = [&](const config::MeshShape& mesh) {
     return missing_degree(problem_, node, mesh, form.apart).empty();
   };
   if (!has_costs({.tp = form.tp})) return;
-  const std::int64_t most_replicas =
-      std::min(problem_.global_samples() / microbatches, problem_.space.most_replicas);
+  const std::int64_t max_replicas =
+      std::min(problem_.global_samples() / microbatches, problem_.space.max_replicas);
   const std::int64_t stages =
-      std::min({most_stages, tables_.units(encoder), problem_.space.most_stages});
+      std::min({max_stages, tables_.units(encoder), problem_.space.max_stages});
   for (std::int64_t pp = 1; pp <= stages; ++pp) {
-    for (std::int64_t dp = 1; dp <= most_replicas && form.ranks() * pp * dp < problem_.devices;
+    for (std::int64_t dp = 1; dp <= max_replicas && form.ranks() * pp * dp < problem_.devices;
          ++dp) {
       for (const bool shards : {false, true}) {
         if (shards ? !problem_.space.shards || dp == 1 : !problem_.space.replicates && dp > 1)
@@ -81,27 +80,27 @@ void EncoderChoices::add_choices(std::size_t encoder, const ChainForm& form,
 
 const EncoderChoices::Front& EncoderChoices::front_of(std::size_t encoder, std::uint64_t apart,
                                                       std::int64_t microbatches,
-                                                      std::int64_t most_stages) {
-  const auto [found, is_new] = fronts_.try_emplace({encoder, apart, microbatches, most_stages});
+                                                      std::int64_t max_stages) {
+  const auto [found, is_new] = fronts_.try_emplace({encoder, apart, microbatches, max_stages});
   Front& front = found->second;
   if (!is_new) return front;
   Front all;
   for (ChainForm form : forms_of(encoder, apart)) {
     for (const config::RecomputePlan level : problem_.space.recompute) {
       form.recompute = level;
-      add_choices(encoder, form, microbatches, most_stages, all);
+      add_choices(encoder, form, microbatches, max_stages, all);
     }
   }
   std::stable_sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
     return std::tie(a.devices, a.pace, a.share) < std::tie(b.devices, b.pace, b.share);
   });
-  double least = std::numeric_limits<double>::infinity();
+  double min = std::numeric_limits<double>::infinity();
   for (const Entry& entry : all) {
     // A measured plan must use all devices, so an entry with more devices may be slower.
     if (problem_.measured && !front.empty() && front.back().devices < entry.devices)
-      least = std::numeric_limits<double>::infinity();
-    if (entry.pace >= least) continue;
-    least = entry.pace;
+      min = std::numeric_limits<double>::infinity();
+    if (entry.pace >= min) continue;
+    min = entry.pace;
     front.push_back(entry);
   }
   return front;
@@ -109,12 +108,12 @@ const EncoderChoices::Front& EncoderChoices::front_of(std::size_t encoder, std::
 
 std::optional<EncoderSet> EncoderChoices::match(std::uint64_t apart, const PlanChoice& choice,
                                                 const StepEstimate& backbone,
-                                                std::int64_t most_stages) {
+                                                std::int64_t max_stages) {
   const std::int64_t left = problem_.devices - choice.backbone.devices();
   const std::size_t encoders = tables_.units(0) > 0 ? choice.encoders.size() : 0;
   std::vector<const Front*> fronts(encoders, nullptr);
   for (std::size_t i = 0; i < encoders; ++i)
-    if (is_apart(apart, i)) fronts[i] = &front_of(i, apart, choice.microbatches, most_stages);
+    if (is_apart(apart, i)) fronts[i] = &front_of(i, apart, choice.microbatches, max_stages);
   std::vector<const Entry*> chosen(encoders, nullptr);
   // For each encoder the fewest devices at a pace: the first entry of its front that keeps it.
   const auto affords = [&](double pace) {
@@ -130,13 +129,13 @@ std::optional<EncoderSet> EncoderChoices::match(std::uint64_t apart, const PlanC
     }
     return devices <= left;
   };
-  const double least = pace_of(backbone);
-  if (!affords(least)) {  // the backbone waits: find the fastest pace that fits
-    double low = least;
-    double high = least;
+  const double min = pace_of(backbone);
+  if (!affords(min)) {  // the backbone waits: find the fastest pace that fits
+    double low = min;
+    double high = min;
     do {
       high *= 2;
-      if (high > 1e6 * least + 1e15) return std::nullopt;
+      if (high > 1e6 * min + 1e15) return std::nullopt;
     } while (!affords(high));
     while (high - low > 1e-3 * high) {
       const double middle = 0.5 * (low + high);
@@ -149,21 +148,21 @@ std::optional<EncoderSet> EncoderChoices::match(std::uint64_t apart, const PlanC
 
 std::optional<EncoderSet> EncoderChoices::match_all(std::uint64_t apart, const PlanChoice& choice,
                                                     const StepEstimate& backbone,
-                                                    std::int64_t most_stages) {
+                                                    std::int64_t max_stages) {
   std::vector<const Entry*> chosen(choice.encoders.size(), nullptr);
   std::vector<const Entry*> best;
-  double least = std::numeric_limits<double>::infinity();
+  double min = std::numeric_limits<double>::infinity();
   const std::function<void(std::size_t, std::int64_t, double)> fill =
       [&](std::size_t i, std::int64_t left, double pace) {
-        if (pace >= least || left < 0) return;
+        if (pace >= min || left < 0) return;
         if (i == chosen.size()) {
           if (left > 0) return;
-          least = pace;
+          min = pace;
           best = chosen;
           return;
         }
         if (!is_apart(apart, i)) return fill(i + 1, left, pace);
-        for (const Entry& entry : front_of(i, apart, choice.microbatches, most_stages)) {
+        for (const Entry& entry : front_of(i, apart, choice.microbatches, max_stages)) {
           chosen[i] = &entry;
           fill(i + 1, left - entry.devices, std::max(pace, entry.pace));
         }
@@ -223,7 +222,7 @@ std::optional<EncoderSet> EncoderChoices::same_degrees(std::uint64_t apart,
 
 void EncoderChoices::fit_colocated(ChainForm form, ChainChoice own, const PlanChoice& choice,
                                    const StepEstimate& backbone, std::vector<EncoderSet>& sets) {
-  const std::int64_t most_passes =
+  const std::int64_t max_passes =
       std::min(choice.microbatches, problem_.global_samples() / own.replicas());
   const auto set_of_passes = [&](std::int64_t passes) {
     own.passes = passes;
@@ -237,7 +236,7 @@ void EncoderChoices::fit_colocated(ChainForm form, ChainChoice own, const PlanCh
     own.recompute = form.recompute = level;
     std::optional<EncoderSet> sure;
     std::optional<EncoderSet> unsure;  // apart from those already listed
-    for (std::int64_t passes = 1; passes <= most_passes; passes *= 2) {
+    for (std::int64_t passes = 1; passes <= max_passes; passes *= 2) {
       EncoderSet set = set_of_passes(passes);
       if (!set.estimate.may_fit(caution_)) continue;
       const bool fits = set.estimate.fits(caution_);
@@ -268,7 +267,7 @@ std::vector<EncoderSet> EncoderChoices::list_colocated(std::size_t encoder,
   for (const ChainForm& form : forms_of(encoder, apart)) {
     const std::int64_t dp = devices / form.tp;
     if (dp * form.tp != devices || dp > problem_.global_samples() ||
-        dp > problem_.space.most_replicas)
+        dp > problem_.space.max_replicas)
       continue;
     for (const bool shards : {false, true}) {
       if (shards ? !problem_.space.shards || dp == 1 : !problem_.space.replicates && dp > 1)
@@ -297,7 +296,7 @@ std::vector<EncoderSet> EncoderChoices::list(std::uint64_t apart, const PlanChoi
   add(match(apart, choice, backbone, 1));
   add(match(apart, choice, backbone, 8));
   // Replicas pair up with the backbone's one to one, so messages do not share a link.
-  for (std::int64_t stages = 1; stages <= kMostStagesAlike; ++stages) {
+  for (std::int64_t stages = 1; stages <= kMaxStagesAlike; ++stages) {
     std::optional<EncoderSet> set = same_degrees(apart, choice, backbone, stages);
     if (set) set->is_alike = true;
     add(std::move(set));

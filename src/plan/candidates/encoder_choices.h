@@ -70,16 +70,16 @@ class EncoderChoices {
   }
 
   [[nodiscard]] const Front& front_of(std::size_t encoder, std::uint64_t apart,
-                                      std::int64_t microbatches, std::int64_t most_stages);
+                                      std::int64_t microbatches, std::int64_t max_stages);
   void add_choices(std::size_t encoder, const ChainForm& form, std::int64_t microbatches,
-                   std::int64_t most_stages, Front& front);
+                   std::int64_t max_stages, Front& front);
   [[nodiscard]] std::optional<EncoderSet> match(std::uint64_t apart, const PlanChoice& choice,
                                                 const StepEstimate& backbone,
-                                                std::int64_t most_stages);
+                                                std::int64_t max_stages);
   /// Degrees that use every device the backbone leaves, at the fastest common pace.
   [[nodiscard]] std::optional<EncoderSet> match_all(std::uint64_t apart, const PlanChoice& choice,
                                                     const StepEstimate& backbone,
-                                                    std::int64_t most_stages);
+                                                    std::int64_t max_stages);
   [[nodiscard]] std::optional<EncoderSet> set_of(const std::vector<const Entry*>& chosen,
                                                  const PlanChoice& choice,
                                                  const StepEstimate& backbone);

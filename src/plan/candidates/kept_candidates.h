@@ -13,7 +13,7 @@ namespace tributary::plan {
 /// A heap of the best choices so far, the worst on top.
 class Kept {
  public:
-  explicit Kept(std::int64_t most) : most_(most) {}
+  explicit Kept(std::int64_t max) : max_(max) {}
 
   /// highest: estimates above this are of no use
   void offer(const PlanChoice& choice, double estimate, double highest) {
@@ -22,16 +22,15 @@ class Kept {
     best_ = std::min(best_, estimate);
     heap_.push_back({{.choice = choice, .estimate = estimate}, offered_});
     std::push_heap(heap_.begin(), heap_.end(), is_better);
-    shrink(most_);
+    shrink(max_);
   }
-  void shrink(std::int64_t most) {
-    for (most_ = most; std::ssize(heap_) > most_; heap_.pop_back())
+  void shrink(std::int64_t max) {
+    for (max_ = max; std::ssize(heap_) > max_; heap_.pop_back())
       std::pop_heap(heap_.begin(), heap_.end(), is_better);
   }
   /// Estimates from this value on are refused.
   [[nodiscard]] double limit(double highest) const {
-    return std::ssize(heap_) < most_ ? highest
-                                     : std::min(highest, heap_.front().candidate.estimate);
+    return std::ssize(heap_) < max_ ? highest : std::min(highest, heap_.front().candidate.estimate);
   }
   [[nodiscard]] double best() const { return best_; }
   [[nodiscard]] std::int64_t offered() const { return offered_; }
@@ -54,7 +53,7 @@ class Kept {
                : a.number < b.number;
   }
 
-  std::int64_t most_;
+  std::int64_t max_;
   std::vector<Entry> heap_;
   std::int64_t offered_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
@@ -78,11 +77,11 @@ struct KeptChoices {
 
   /// The fastest of both lists. Each has a quarter of the slots, and what the other one leaves.
   [[nodiscard]] std::vector<Candidate> take() {
-    const auto most = static_cast<std::size_t>(room);
-    const std::size_t quarter = quarter_of(most);
+    const auto max = static_cast<std::size_t>(room);
+    const std::size_t quarter = quarter_of(max);
     std::vector<Candidate> fitting = sure.take(highest());
     std::vector<Candidate> taken = unsure.take(highest());
-    while (taken.size() + fitting.size() > most) {
+    while (taken.size() + fitting.size() > max) {
       const bool drops_unsure =
           taken.size() > quarter &&
           (fitting.size() <= quarter || taken.back().estimate >= fitting.back().estimate);
@@ -113,10 +112,10 @@ struct KeptChoices {
 /// the closed form does not see that they do better on slow links.
 class KeptByPlacement final : public ChoiceTaker {
  public:
-  KeptByPlacement(std::int64_t most, double within)
-      : colocated_(quarter_of(most), quarter_of(most), within),
+  KeptByPlacement(std::int64_t max, double within)
+      : colocated_(quarter_of(max), quarter_of(max), within),
         twins_(colocated_),
-        others_(most, quarter_of(most), within),
+        others_(max, quarter_of(max), within),
         alike_(others_) {}
 
   void offer(const PlanChoice& choice, const StepEstimate& estimate, bool fits,
@@ -134,12 +133,12 @@ class KeptByPlacement final : public ChoiceTaker {
     std::vector<Candidate> more = colocated_.take();
     twins_.room -= std::ssize(more);
     append(twins_.take(), more);
-    const std::int64_t most = others_.room;
-    alike_.room = std::max(quarter_of(most), most - others_.offered());
+    const std::int64_t max = others_.room;
+    alike_.room = std::max(quarter_of(max), max - others_.offered());
     std::vector<Candidate> taken = alike_.take();
     const double slowest = others_.within * others_.sure.best();
     std::erase_if(taken, [&](const Candidate& each) { return each.estimate > slowest; });
-    others_.room = most - std::ssize(taken);
+    others_.room = max - std::ssize(taken);
     append(others_.take(), taken);
     append(std::move(more), taken);
     std::stable_sort(taken.begin(), taken.end(), [](const Candidate& a, const Candidate& b) {

@@ -13,8 +13,8 @@
 namespace tributary::plan {
 namespace {
 
-constexpr std::size_t kMostCells = 2000;
-constexpr std::int64_t kMostJudged = 32;
+constexpr std::size_t kMaxCells = 2000;
+constexpr std::int64_t kMaxJudged = 32;
 
 /// Keeps the choice with the min memory of each kind.
 class LeanestTaker final : public ChoiceTaker {
@@ -31,14 +31,14 @@ class LeanestTaker final : public ChoiceTaker {
     return std::numeric_limits<double>::infinity();
   }
 
-  [[nodiscard]] std::vector<Candidate> take(std::int64_t most) const {
+  [[nodiscard]] std::vector<Candidate> take(std::int64_t max) const {
     std::vector<const Entry*> entries;
     for (const auto& [key, entry] : leanest_) entries.push_back(&entry);
     std::stable_sort(entries.begin(), entries.end(),
                      [](const Entry* a, const Entry* b) { return a->share < b->share; });
     std::vector<Candidate> candidates;
     for (const Entry* entry : entries)
-      if (std::ssize(candidates) < most) candidates.push_back(entry->candidate);
+      if (std::ssize(candidates) < max) candidates.push_back(entry->candidate);
     return candidates;
   }
 
@@ -82,37 +82,37 @@ std::vector<Cell> leanest_cells(const CellList& list) {
   using Group = std::tuple<std::uint32_t, std::int32_t, std::int32_t, std::int32_t>;
   std::map<Group, std::map<int, Cell>> groups;
   for (const Cell& cell : list.cells) {
-    std::map<int, Cell>& most = groups[{cell.form, cell.pp, cell.dp, cell.colocated}];
+    std::map<int, Cell>& max = groups[{cell.form, cell.pp, cell.dp, cell.colocated}];
     const auto note = [&](int kind) {
-      const auto [found, is_new] = most.try_emplace(kind, cell);
+      const auto [found, is_new] = max.try_emplace(kind, cell);
       if (!is_new && found->second.microbatches < cell.microbatches) found->second = cell;
     };
     note(0);
     if (cell.microbatches % cell.pp == 0) note(1);
-    if (cell.microbatches <= kMostMicrobatchesOfV) note(2);
+    if (cell.microbatches <= kMaxMicrobatchesOfV) note(2);
   }
   std::vector<Cell> cells;
-  for (const auto& [group, most] : groups) {
+  for (const auto& [group, max] : groups) {
     std::set<std::int32_t> numbers;
-    for (const auto& [kind, cell] : most)
+    for (const auto& [kind, cell] : max)
       if (numbers.insert(cell.microbatches).second) cells.push_back(cell);
   }
   std::stable_sort(cells.begin(), cells.end(),
                    [](const Cell& a, const Cell& b) { return a.bytes < b.bytes; });
-  if (cells.size() > kMostCells) cells.resize(kMostCells);
+  if (cells.size() > kMaxCells) cells.resize(kMaxCells);
   return cells;
 }
 
 }  // namespace
 
 std::vector<Candidate> list_leanest(const PlanningProblem& problem, ChainTables& tables,
-                                    std::int64_t most) {
+                                    std::int64_t max) {
   const PlanningProblem lean = lean_problem(problem);
   LeanestTaker taker;
   CellExpansion expansion(lean, tables, /*caution=*/1, taker, EncoderAim::kMemory);
   const CellList list = list_least_cells(lean, tables);
   for (const Cell& cell : leanest_cells(list)) expansion.expand(list.forms[cell.form], cell);
-  return taker.take(most);
+  return taker.take(max);
 }
 
 std::vector<LeanChoice> judge_leanest(const PlanningProblem& problem, ChainTables& tables) {
@@ -121,7 +121,7 @@ std::vector<LeanChoice> judge_leanest(const PlanningProblem& problem, ChainTable
   ChainCutter cutter(problem);
   const std::size_t batches = different_batches(problem);
   std::vector<LeanChoice> judged;
-  for (Candidate& candidate : list_leanest(problem, tables, kMostJudged)) {
+  for (Candidate& candidate : list_leanest(problem, tables, kMaxJudged)) {
     const std::vector<ChainCut> cuts = cutter.cut(candidate.choice, judge);
     const PlanVerdict verdict = judge.judge(candidate.choice, cuts, 0, batches);
     judged.push_back({std::move(candidate), verdict.peak, verdict.fullest});

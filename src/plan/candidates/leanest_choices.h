@@ -9,10 +9,10 @@
 namespace tributary::plan {
 
 /// The choices with the min memory by the closed form, however much memory there is, the leanest
-/// first and at most `most`: one for each combination of backbone degrees, schedule and placement.
+/// first and at most `max`: one for each combination of backbone degrees, schedule and placement.
 /// Where the closed form rejects everything or is wrong about a whole list, these may still fit.
 [[nodiscard]] std::vector<Candidate> list_leanest(const PlanningProblem& problem,
-                                                  ChainTables& tables, std::int64_t most);
+                                                  ChainTables& tables, std::int64_t max);
 
 /// A lean choice, and what it holds when it runs on the batches.
 struct LeanChoice {

@@ -63,11 +63,11 @@ bool narrow_windows(PlanningProblem& problem) {
 
 CellList list_least_cells(const PlanningProblem& problem, ChainTables& tables) {
   const std::shared_ptr<const cost::CostSource> convex = problem.costs()->convex();
-  PlanningProblem least = problem;
-  if (!narrow_windows(least) && !convex) return list_cells(problem, tables);
-  if (convex) least.measured = convex;
-  ChainTables least_tables(least);
-  return list_cells(least, least_tables);
+  PlanningProblem min = problem;
+  if (!narrow_windows(min) && !convex) return list_cells(problem, tables);
+  if (convex) min.measured = convex;
+  ChainTables min_tables(min);
+  return list_cells(min, min_tables);
 }
 
 }  // namespace tributary::plan

@@ -47,13 +47,12 @@ void take_leanest(const PlanningProblem& problem, ChainTables& tables, const Cel
     list.limit = explain_none(problem, cells);
     return;
   }
-  const LeanChoice& least =
+  const LeanChoice& min =
       *std::min_element(leanest.begin(), leanest.end(),
                         [](const LeanChoice& a, const LeanChoice& b) { return a.peak < b.peak; });
-  list.limit =
-      str("memory: ", describe(problem, least.candidate.choice), " holds the least, ", least.peak,
-          " on a device of ", least.fullest, ", ", least.peak - problem.memory(), " above the ",
-          problem.memory(), " that a plan may hold");
+  list.limit = str("memory: ", describe(problem, min.candidate.choice), " holds the least, ",
+                   min.peak, " on a device of ", min.fullest, ", ", min.peak - problem.memory(),
+                   " above the ", problem.memory(), " that a plan may hold");
 }
 
 }  // namespace
@@ -61,15 +60,15 @@ void take_leanest(const PlanningProblem& problem, ChainTables& tables, const Cel
 std::vector<std::int64_t> microbatch_numbers(const PlanningProblem& problem, std::int64_t pp,
                                              std::int64_t replicas) {
   const std::int64_t samples = problem.global_samples() / replicas;
-  const std::int64_t most = std::min(samples, problem.space.most_microbatches);
+  const std::int64_t max = std::min(samples, problem.space.max_microbatches);
   std::vector<std::int64_t> numbers;
-  for (std::int64_t next = 1; next <= most; next += std::max<std::int64_t>(1, next / 8))
+  for (std::int64_t next = 1; next <= max; next += std::max<std::int64_t>(1, next / 8))
     numbers.push_back(next);
   for (std::int64_t times = 1; times <= 8; times *= 2)
-    if (times * pp <= most) numbers.push_back(times * pp);
+    if (times * pp <= max) numbers.push_back(times * pp);
   if (problem.global_samples() % replicas == 0)
     for (std::int64_t part = 1; part <= std::min<std::int64_t>(samples, 64); ++part)
-      if (samples % part == 0 && samples / part <= most) numbers.push_back(samples / part);
+      if (samples % part == 0 && samples / part <= max) numbers.push_back(samples / part);
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
@@ -98,7 +97,7 @@ CandidateList list_candidates(const PlanningProblem& problem, ChainTables& table
   list.left_out = cells.left_out;
   list.estimates = kept.offered();
   if (!cells.cells.empty()) {
-    list.lower_bound = {static_cast<std::int64_t>(cells.least_bound)};
+    list.lower_bound = {static_cast<std::int64_t>(cells.min_bound)};
     list.rounding = {static_cast<std::int64_t>(std::ceil(cells.rounding))};
   }
   list.candidates = kept.take();

@@ -39,7 +39,7 @@ class CellListing {
         encoders_(encoders_of(problem).size()),
         equal_samples_(has_equal_samples(problem)),
         rules_{.source = problem.costs(), .execution = problem.execution},
-        step_(static_cast<double>(rules_.source->least_step().count)),
+        step_(static_cast<double>(rules_.source->min_step().count)),
         layers_(layers_of(problem.model)) {
     for (const PipelineOrder order : problem.space.schedules)
       fills_as_1f1b_ =
@@ -52,10 +52,10 @@ class CellListing {
       list_set(std::uint64_t{1} << colocated, colocated);
     std::stable_sort(list_.cells.begin(), list_.cells.end(),
                      [](const Cell& a, const Cell& b) { return a.rank < b.rank; });
-    const auto least = std::ranges::min_element(list_.cells, {}, &Cell::bound);
-    if (least != list_.cells.end()) {
-      list_.least_bound = std::max(0.0, least->bound);
-      list_.rounding = least->rounding;
+    const auto min = std::ranges::min_element(list_.cells, {}, &Cell::bound);
+    if (min != list_.cells.end()) {
+      list_.min_bound = std::max(0.0, min->bound);
+      list_.rounding = min->rounding;
     }
     return std::move(list_);
   }
@@ -77,40 +77,39 @@ class CellListing {
     for (std::size_t encoder = 0; encoder < encoders_; ++encoder) {
       if ((apart >> encoder & 1) == 0) continue;
       const config::ModuleNode& node = *encoders_of(problem_)[encoder];
-      double least = std::numeric_limits<double>::infinity();
+      double min = std::numeric_limits<double>::infinity();
       std::string missing;
       for (const ChainForm& form : list_forms(problem_, encoder, apart)) {
         const std::string lacks = missing_degree(problem_, node, {.tp = form.tp}, apart);
-        if (lacks.empty()) least = std::min(least, least_work(form));
+        if (lacks.empty()) min = std::min(min, min_work(form));
         if (missing.empty()) missing = lacks;
       }
-      if (!std::isfinite(least)) {
+      if (!std::isfinite(min)) {
         list_.left_out.degrees.insert(missing);
         return std::nullopt;
       }
-      work += least;
+      work += min;
     }
     return work;
   }
   /// Min device time of one encoder. Microbatches, and whole batches, may have no input for it, so
   /// the mean number of its passes may be a fraction, even below one.
-  [[nodiscard]] double least_work(const ChainForm& form) const {
+  [[nodiscard]] double min_work(const ChainForm& form) const {
     const double idle = tables_.smallest_pass(form);
-    double least = tables_.work(form, 1).compute - (tables_.has_idle_samples(form) ? idle : 0);
+    double min = tables_.work(form, 1).compute - (tables_.has_idle_samples(form) ? idle : 0);
     for (std::int64_t parts = 2; problem_.measured && parts <= problem_.global_samples(); ++parts)
-      least =
-          std::min(least, static_cast<double>(parts) * tables_.work(form, parts).compute - idle);
-    return std::max(0.0, least) * static_cast<double>(form.ranks());
+      min = std::min(min, static_cast<double>(parts) * tables_.work(form, parts).compute - idle);
+    return std::max(0.0, min) * static_cast<double>(form.ranks());
   }
 
   /// What all cells with one form and one recompute choice ask of the tables.
   struct FormCosts {
     FormCosts(ChainTables& tables, const ChainForm& form, const RecomputeChoice& of)
         : recompute(of),
-          one_stage(tables.least_state(form, 1)),
-          stages(tables.least_state(form, 2)),
+          one_stage(tables.min_state(form, 1)),
+          stages(tables.min_state(form, 2)),
           profile(tables.profile(form)),
-          exposed(tables.least_exposed(form)),
+          exposed(tables.min_exposed(form)),
           largest(tables.largest_samples(form)) {}
     [[nodiscard]] const ChainState& state(const Cell& cell) const {
       return cell.pp == 1 ? one_stage : stages;
@@ -138,15 +137,15 @@ class CellListing {
     }
     // At least one device is left for the encoders.
     const std::int64_t left = apart == 0 || colocated >= 0 ? 0 : 1;
-    const std::int64_t most_pp = std::min(problem_.space.most_stages, tables_.units(encoders_));
+    const std::int64_t max_pp = std::min(problem_.space.max_stages, tables_.units(encoders_));
     for (std::int64_t dp = 1; form.ranks() * dp <= problem_.devices - left; ++dp) {
-      if (dp > std::min(problem_.global_samples(), problem_.space.most_replicas)) break;
+      if (dp > std::min(problem_.global_samples(), problem_.space.max_replicas)) break;
       if ((dp * form.cp * form.ulysses) % form.ep != 0) continue;
-      for (std::int64_t pp = 1; pp <= most_pp && form.ranks() * pp * dp <= problem_.devices - left;
+      for (std::int64_t pp = 1; pp <= max_pp && form.ranks() * pp * dp <= problem_.devices - left;
            ++pp) {
         const std::int64_t devices = form.ranks() * pp * dp;
         if (problem_.measured && left == 0 && devices != problem_.devices) continue;
-        const BesideWork least_beside = beside_work(beside.value_or(0), left, devices, colocated);
+        const BesideWork min_beside = beside_work(beside.value_or(0), left, devices, colocated);
         const std::vector<std::int64_t> numbers = microbatch_numbers(problem_, pp, dp);
         Cell cell{.pp = static_cast<std::int32_t>(pp),
                   .dp = static_cast<std::int32_t>(dp),
@@ -158,7 +157,7 @@ class CellListing {
         }
         for (const std::int64_t microbatches : numbers) {
           cell.microbatches = static_cast<std::int32_t>(microbatches);
-          add_cell(form, costs, cell, least_beside);
+          add_cell(form, costs, cell, min_beside);
         }
       }
     }
@@ -281,8 +280,8 @@ class CellListing {
                                const Cell& cell) const {
     cost::StageRules rules = rules_;
     rules.is_cut = cell.pp > 1 || form.apart != 0;
-    const std::int64_t most = problem_.space.shards ? cell.dp / form.shards() : 1;
-    return split_state(rules, form, state).of_rank(static_cast<double>(most));
+    const std::int64_t max = problem_.space.shards ? cell.dp / form.shards() : 1;
+    return split_state(rules, form, state).of_rank(static_cast<double>(max));
   }
 
   /// Lower bound on what the mean rank of a replica holds.
@@ -334,8 +333,8 @@ class CellListing {
 
 }  // namespace
 
-CellList list_cells(const PlanningProblem& problem, ChainTables& least) {
-  return CellListing(problem, least).run();
+CellList list_cells(const PlanningProblem& problem, ChainTables& min) {
+  return CellListing(problem, min).run();
 }
 
 }  // namespace tributary::plan

@@ -24,7 +24,7 @@ struct Cell {
 
 struct CellList {
   std::vector<ChainForm> forms = {};  // of the backbone, without recompute
-  double least_bound = 0;             // [ns] min over all cells
+  double min_bound = 0;               // [ns] min over all cells
   double rounding = 0;                // [ns] subtracted from that min for rounding
   std::int64_t placements = 0;        // placements of encoders that the space allows
   std::vector<Cell> cells = {};       // cells that may fit in memory; by rank, then as listed
@@ -33,7 +33,7 @@ struct CellList {
 };
 
 /// All cells of the space, each with a lower bound on the mean step of its plans. The costs of
-/// `least` must be convex in the size of a pass and nowhere above the problem's.
-[[nodiscard]] CellList list_cells(const PlanningProblem& problem, ChainTables& least);
+/// `min` must be convex in the size of a pass and nowhere above the problem's.
+[[nodiscard]] CellList list_cells(const PlanningProblem& problem, ChainTables& min);
 
 }  // namespace tributary::plan

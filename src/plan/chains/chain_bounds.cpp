@@ -28,11 +28,11 @@ double busiest_rank(const UnitTimes& units, std::int64_t blocks, std::int64_t ra
     const double together = time < ends ? 0 : (n - 1) * room(time) + room(time - ends);
     return std::max(apart, together) >= static_cast<double>(blocks);
   };
-  const double least = std::max({mean, units.first, units.last});
-  if (holds_all(least)) return least;
+  const double min = std::max({mean, units.first, units.last});
+  if (holds_all(min)) return min;
   double busiest = std::numeric_limits<double>::infinity();
   for (const double beside : {0.0, units.first, units.last, ends}) {
-    double own = std::max(0.0, std::ceil((least - beside) / units.block - 1e-9));
+    double own = std::max(0.0, std::ceil((min - beside) / units.block - 1e-9));
     while (beside + own * units.block < busiest && !holds_all(beside + own * units.block)) ++own;
     busiest = std::min(busiest, beside + own * units.block);
   }

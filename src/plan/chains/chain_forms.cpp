@@ -40,16 +40,16 @@ std::vector<ChainForm> list_forms(const PlanningProblem& problem, std::size_t en
   };
   const bool is_long = encoder == encoders.size() &&
                        mean_tokens(problem) >= static_cast<double>(problem.space.long_sample);
-  const std::int64_t most_cp = is_long ? problem.space.most_cp : 1;
-  const std::int64_t most_ulysses = is_long ? problem.space.most_ulysses : 1;
-  const std::int64_t most_sequence = std::max(most_cp, most_ulysses);
-  const std::int64_t most_ep = encoder == encoders.size() ? problem.space.most_ep : 1;
+  const std::int64_t max_cp = is_long ? problem.space.max_cp : 1;
+  const std::int64_t max_ulysses = is_long ? problem.space.max_ulysses : 1;
+  const std::int64_t max_sequence = std::max(max_cp, max_ulysses);
+  const std::int64_t max_ep = encoder == encoders.size() ? problem.space.max_ep : 1;
   std::vector<ChainForm> forms;
-  for (std::int64_t tp = 1; tp <= std::min(problem.space.most_tp, problem.devices); tp *= 2)
-    for (std::int64_t cp = 1; cp <= most_cp; cp *= 2)
-      for (std::int64_t ulysses = 1; ulysses <= most_ulysses && cp * ulysses <= most_sequence;
+  for (std::int64_t tp = 1; tp <= std::min(problem.space.max_tp, problem.devices); tp *= 2)
+    for (std::int64_t cp = 1; cp <= max_cp; cp *= 2)
+      for (std::int64_t ulysses = 1; ulysses <= max_ulysses && cp * ulysses <= max_sequence;
            ulysses *= 2)
-        for (std::int64_t ep = 1; ep <= most_ep; ep *= 2) {
+        for (std::int64_t ep = 1; ep <= max_ep; ep *= 2) {
           const ChainForm form{
               .encoder = encoder, .apart = apart, .tp = tp, .cp = cp, .ulysses = ulysses, .ep = ep};
           const bool has_room = form.ep * form.ranks() <= problem.devices;

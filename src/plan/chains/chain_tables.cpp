@@ -10,26 +10,26 @@ namespace tributary::plan {
 namespace {
 
 /// All numbers up to 8, then steps of a sixteenth; with `all` every number: costs may rise.
-std::vector<std::int64_t> grid_up_to(std::int64_t most, bool all) {
+std::vector<std::int64_t> grid_up_to(std::int64_t max, bool all) {
   std::vector<std::int64_t> grid;
-  for (std::int64_t next = 1; next <= most; next += all ? 1 : std::max<std::int64_t>(1, next / 16))
+  for (std::int64_t next = 1; next <= max; next += all ? 1 : std::max<std::int64_t>(1, next / 16))
     grid.push_back(next);
   return grid;
 }
 
 constexpr cost::PassShape kNothing{.tokens = 0, .squared_tokens = 0, .sequences = 0};
 
-/// The fewest stages that keep each within the limit; `most` + 1 when even `most` do not.
-std::int64_t stages_within(const std::vector<double>& until, double limit, std::int64_t most) {
+/// The fewest stages that keep each within the limit; `max` + 1 when even `max` do not.
+std::int64_t stages_within(const std::vector<double>& until, double limit, std::int64_t max) {
   std::int64_t stages = 0;
   std::size_t first = 0;
   while (first + 1 < until.size()) {
-    if (++stages > most) return stages;
+    if (++stages > max) return stages;
     const auto end = std::upper_bound(until.begin() + static_cast<std::ptrdiff_t>(first),
                                       until.end(), until[first] + limit) -
                      1;
     const auto next = static_cast<std::size_t>(end - until.begin());
-    if (next == first) return most + 1;
+    if (next == first) return max + 1;
     first = next;
   }
   return stages;
@@ -177,13 +177,13 @@ ChainTables::Point& ChainTables::point_of(Table& table, std::size_t index) {
     work.forward += forward;
     work.backward += backward;
     work.weight += weight;
-    const LeastTimes least =
-        unit == 0 && table.has_inline_idle() ? least_first(table, index) : least_times(cost);
-    work.path += least.path;
-    add_unit(work.unit_compute, unit, costs.units(), least.compute);
-    add_unit(work.unit_exposed, unit, costs.units(), least.exposed);
-    work.compute += least.compute;
-    work.exposed += least.exposed;
+    const MinTimes min =
+        unit == 0 && table.has_inline_idle() ? min_first(table, index) : min_times(cost);
+    work.path += min.path;
+    add_unit(work.unit_compute, unit, costs.units(), min.compute);
+    add_unit(work.unit_exposed, unit, costs.units(), min.exposed);
+    work.compute += min.compute;
+    work.exposed += min.exposed;
     const auto kept = static_cast<double>(cost.kept.count);
     work.kept += kept;
     work.peak = std::max(
@@ -209,24 +209,24 @@ ChainTables::Point& ChainTables::point_of(Table& table, std::size_t index) {
   return *point;
 }
 
-ChainTables::LeastTimes ChainTables::least_times(const cost::StageCost& cost) {
+ChainTables::MinTimes ChainTables::min_times(const cost::StageCost& cost) {
   return {.compute = static_cast<double>(
               (cost.forward + cost.input_gradient + cost.weight_gradient).count),
           .exposed = static_cast<double>((cost.forward_exposed + cost.gradient_exposed).count),
           .path = static_cast<double>((cost.forward + cost.input_gradient).count)};
 }
 
-ChainTables::LeastTimes ChainTables::least_first(Table& table, std::size_t index) const {
+ChainTables::MinTimes ChainTables::min_first(Table& table, std::size_t index) const {
   const ChainCosts& costs = *table.costs;
   const auto parts = static_cast<double>(grid_[index]);
   cost::MicrobatchShape rest = part_of(batch_, parts);
   for (const cost::Media media : table.idle) rest.of(media) = kNothing;
-  LeastTimes times = least_times(costs.cost(costs.class_of(0), rest));
+  MinTimes times = min_times(costs.cost(costs.class_of(0), rest));
   for (const cost::Media media : table.idle) {
-    const LeastTimes& least = least_of(media, table, index);
-    times.compute += least.compute / parts;
-    times.exposed += least.exposed / parts;
-    times.path += least.path / parts;
+    const MinTimes& min = min_of(media, table, index);
+    times.compute += min.compute / parts;
+    times.exposed += min.exposed / parts;
+    times.path += min.path / parts;
   }
   return times;
 }
@@ -235,32 +235,32 @@ ChainTables::LeastTimes ChainTables::least_first(Table& table, std::size_t index
 /// costs nothing, one with few pays a fixed cost at once. Nobody knows how many passes share the
 /// images: one may have those of several batches while others have none. So the min over the number
 /// of passes is taken, for images and sound separately: the times of a unit add up over media.
-const ChainTables::LeastTimes& ChainTables::least_of(cost::Media media, Table& table,
-                                                     std::size_t index) const {
+const ChainTables::MinTimes& ChainTables::min_of(cost::Media media, Table& table,
+                                                 std::size_t index) const {
   const ChainCosts& costs = *table.costs;
   const std::size_t first = costs.class_of(0);
   const std::int64_t batches = std::ssize(problem_.batches);
   cost::MicrobatchShape shape{.backbone = kNothing, .encoder = kNothing, .audio = kNothing};
-  std::vector<LeastTimes>& known = table.of_media[static_cast<std::size_t>(media)];
-  const LeastTimes idle = least_times(costs.cost(first, shape));
+  std::vector<MinTimes>& known = table.of_media[static_cast<std::size_t>(media)];
+  const MinTimes idle = min_times(costs.cost(first, shape));
   // Without measured costs, more passes never cost less.
-  const auto most_passes = [&](std::size_t point) {
+  const auto max_passes = [&](std::size_t point) {
     return problem_.measured ? grid_[point] * batches : 1;
   };
   while (known.size() <= index) {
     const std::size_t point = known.size();
     constexpr double kAny = std::numeric_limits<double>::infinity();
-    LeastTimes least = point == 0 ? LeastTimes{kAny, kAny, kAny} : known.back();
-    for (std::int64_t passes = point == 0 ? 1 : most_passes(point - 1) + 1;
-         passes <= most_passes(point); ++passes) {
+    MinTimes min = point == 0 ? MinTimes{kAny, kAny, kAny} : known.back();
+    for (std::int64_t passes = point == 0 ? 1 : max_passes(point - 1) + 1;
+         passes <= max_passes(point); ++passes) {
       const double parts = static_cast<double>(passes) / static_cast<double>(batches);
       shape.of(media) = part_of(batch_, parts).of(media);
-      const LeastTimes each = least_times(costs.cost(first, shape));
-      least.compute = std::min(least.compute, parts * (each.compute - idle.compute));
-      least.exposed = std::min(least.exposed, parts * (each.exposed - idle.exposed));
-      least.path = std::min(least.path, parts * (each.path - idle.path));
+      const MinTimes each = min_times(costs.cost(first, shape));
+      min.compute = std::min(min.compute, parts * (each.compute - idle.compute));
+      min.exposed = std::min(min.exposed, parts * (each.exposed - idle.exposed));
+      min.path = std::min(min.path, parts * (each.path - idle.path));
     }
-    known.push_back(least);
+    known.push_back(min);
   }
   return known[index];
 }
@@ -306,7 +306,7 @@ ChainTables::Profile ChainTables::profile(const ChainForm& form) {
 
 const ChainState& ChainTables::state(const ChainForm& form) { return table_of(form).state; }
 
-const ChainState& ChainTables::least_state(ChainForm form, std::int64_t stages) {
+const ChainState& ChainTables::min_state(ChainForm form, std::int64_t stages) {
   form = without_recompute(form);
   Table& table = table_of(form);
   if (stages > 1) {
@@ -371,13 +371,13 @@ double ChainTables::smallest_pass(const ChainForm& form) {
   constexpr cost::PassShape kOne{.tokens = 1, .squared_tokens = 1, .sequences = 1};
   double compute = 0;
   for (std::int64_t unit = 0; unit < costs.units(); ++unit)
-    compute += least_times(costs.cost(costs.class_of(unit),
-                                      {.backbone = kOne, .encoder = kOne, .audio = kOne}))
+    compute += min_times(costs.cost(costs.class_of(unit),
+                                    {.backbone = kOne, .encoder = kOne, .audio = kOne}))
                    .compute;
   return compute;
 }
 
-double ChainTables::least_exposed(const ChainForm& form) {
+double ChainTables::min_exposed(const ChainForm& form) {
   Table& table = table_of(form);
   if (table.exposed >= 0) return table.exposed;
   return table.exposed = point_of(table, 0).work.exposed;

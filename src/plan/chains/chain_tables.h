@@ -111,11 +111,11 @@ class ChainTables {
   /// On several stages; tied units have copies of their own.
   [[nodiscard]] const ChainState& state(const ChainForm& form);
   /// Lower bound on the state of any plan of the form, on one stage or on several.
-  [[nodiscard]] const ChainState& least_state(ChainForm form, std::int64_t stages);
+  [[nodiscard]] const ChainState& min_state(ChainForm form, std::int64_t stages);
   /// State of a rank that holds all units on one stage, cut into `shards` shards.
   [[nodiscard]] const cost::StageState& state_on_one_stage(ChainForm form, std::int64_t shards);
   /// Communication [ns] of the whole batch in one pass: no number of microbatches has less in all.
-  [[nodiscard]] double least_exposed(const ChainForm& form);
+  [[nodiscard]] double min_exposed(const ChainForm& form);
   /// What the largest samples need: no cut and no schedule splits a sample over replicas.
   struct LargestSamples {
     double path = 0;  // [ns] mean over the batches: forward and back through all units
@@ -136,35 +136,34 @@ class ChainTables {
     std::vector<double> slowest;  // [stages] 0: not known yet
   };
   /// Min times of a stage, or of a part of its work.
-  struct LeastTimes {
+  struct MinTimes {
     double compute = 0;  // [ns]
     double exposed = 0;
     double path = 0;
   };
   struct Table {
     std::unique_ptr<ChainCosts> costs;
-    std::vector<std::unique_ptr<Point>> points;                            // [grid]
-    std::array<std::vector<LeastTimes>, cost::kAllMedia.size()> of_media;  // [grid so far] for all
-                                                                           // of it in a mean batch
+    std::vector<std::unique_ptr<Point>> points;                          // [grid]
+    std::array<std::vector<MinTimes>, cost::kAllMedia.size()> of_media;  // [grid so far] for all
+                                                                         // of it in a mean batch
     bool is_backbone = false;
     double largest_sample = 1;
     std::vector<cost::Media> idle = {};  // media that some microbatches may not have
     [[nodiscard]] bool has_inline_idle() const { return is_backbone && !idle.empty(); }
     ChainState state;
-    std::optional<ChainState> on_one;                  // least_state() on one stage
-    std::optional<ChainState> on_stages;               // least_state() on several stages
+    std::optional<ChainState> on_one;                  // min_state() on one stage
+    std::optional<ChainState> on_stages;               // min_state() on several stages
     std::map<std::int64_t, cost::StageState> sharded;  // on one stage, by number of shards
     double exposed = -1;
     std::optional<LargestSamples> largest;
   };
   [[nodiscard]] Table& table_of(const ChainForm& form);
   [[nodiscard]] Point& point_of(Table& table, std::size_t index);
-  [[nodiscard]] static LeastTimes least_times(const cost::StageCost& cost);
+  [[nodiscard]] static MinTimes min_times(const cost::StageCost& cost);
   /// The first unit of a backbone, where some microbatches may have no images or no sound.
-  [[nodiscard]] LeastTimes least_first(Table& table, std::size_t index) const;
+  [[nodiscard]] MinTimes min_first(Table& table, std::size_t index) const;
   /// All input of one medium of a mean batch in that unit, in the best number of passes so far.
-  [[nodiscard]] const LeastTimes& least_of(cost::Media media, Table& table,
-                                           std::size_t index) const;
+  [[nodiscard]] const MinTimes& min_of(cost::Media media, Table& table, std::size_t index) const;
 
   const PlanningProblem& problem_;
   cost::MicrobatchShape batch_;

@@ -160,7 +160,7 @@ double StepEstimator::trained_parameters(const ChainForm& form) {
 
 double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& mesh, bool is_cut) {
   const ChainState& state = tables_.state(form);
-  if (state.gradients == 0) return static_cast<double>(costs_->least_step().count);
+  if (state.gradients == 0) return static_cast<double>(costs_->min_step().count);
   const std::int64_t shards = mesh.dp_shard * mesh.cp * mesh.ulysses;
   const double bytes = trained_parameters(form) * gradient_bytes(problem_, *costs_) /
                        costs_->value_bytes() / static_cast<double>(mesh.pp);
@@ -170,7 +170,7 @@ double StepEstimator::tail_of(const ChainForm& form, const config::MeshShape& me
          collective(CollectiveOp::kAllReduce, mesh.dp_replicate, form.ranks() * mesh.dp_shard,
                     bytes / static_cast<double>(shards)) +
          state.update / static_cast<double>(mesh.pp * shards) +
-         static_cast<double>(costs_->least_step().count);
+         static_cast<double>(costs_->min_step().count);
 }
 
 void StepEstimator::set_memory(const ChainForm& form, const config::MeshShape& mesh,
@@ -178,11 +178,11 @@ void StepEstimator::set_memory(const ChainForm& form, const config::MeshShape& m
   // One of the kept microbatches may hold the largest sample.
   const double extra =
       std::max(0.0, tables_.largest_sample(form) / std::max(1.0, depth.samples) - 1);
-  const auto most = static_cast<double>(problem_.memory().count);
+  const auto max = static_cast<double>(problem_.memory().count);
   const auto note = [&](double held, double kept, double in_flight) {
     const double all_kept = (in_flight + extra) * work.scale * kept;
-    estimate.held_share = std::max(estimate.held_share, held / most);
-    estimate.memory_share = std::max(estimate.memory_share, (held + all_kept) / most);
+    estimate.held_share = std::max(estimate.held_share, held / max);
+    estimate.memory_share = std::max(estimate.memory_share, (held + all_kept) / max);
   };
   if (mesh.pp == 1) {
     const cost::StageState& state = tables_.state_on_one_stage(form, mesh.dp_shard);
@@ -300,7 +300,7 @@ StepEstimate StepEstimator::colocated(const ChainForm& form, const ChainChoice& 
   estimate.fill = std::max(forward + travel / passes, forward / passes + travel) + backward;
   if (!is_frozen) estimate.fill += travel / static_cast<double>(choice.microbatches);
   estimate.tail =
-      tail_of(form, own.mesh, /*is_cut=*/true) - static_cast<double>(costs_->least_step().count);
+      tail_of(form, own.mesh, /*is_cut=*/true) - static_cast<double>(costs_->min_step().count);
   return estimate;
 }
 

@@ -12,7 +12,7 @@ namespace tributary::plan {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kMostTotal = std::int64_t{1} << 60;  // max sum over all microbatches
+constexpr std::int64_t kMaxTotal = std::int64_t{1} << 60;  // max sum over all microbatches
 
 void check_problem(const SplitProblem& problem) {
   TRIB_REQUIRE(problem.stages >= 1 && problem.microbatches >= 1 && problem.stages_behind >= 0,
@@ -22,20 +22,20 @@ void check_problem(const SplitProblem& problem) {
   TRIB_REQUIRE(std::ssize(problem.units) >= problem.stages, .what = "plan: fewer units than stages",
                .found = str(problem.units.size(), " units, ", problem.stages, " stages"),
                .expected = "at least one unit a stage");
-  const std::int64_t most =
-      kMostTotal / std::ssize(problem.units) / (problem.microbatches + problem.stages);
-  TRIB_REQUIRE(problem.boundary.count >= 0 && problem.boundary.count <= most,
+  const std::int64_t max =
+      kMaxTotal / std::ssize(problem.units) / (problem.microbatches + problem.stages);
+  TRIB_REQUIRE(problem.boundary.count >= 0 && problem.boundary.count <= max,
                .what = "plan: value cannot be used", .where = "boundary",
-               .found = str(problem.boundary), .expected = str("0 to ", most));
+               .found = str(problem.boundary), .expected = str("0 to ", max));
   for (std::size_t index = 0; index < problem.units.size(); ++index) {
     const UnitCosts& unit = problem.units[index];
     for (const std::int64_t value :
          {unit.forward.count, unit.input_gradient.count, unit.weight_gradient.count,
           unit.recompute_selective.count, unit.recompute_full.count, unit.state.count,
           unit.activation.count, unit.activation_selective.count, unit.activation_full.count}) {
-      TRIB_REQUIRE(value >= 0 && value <= most, .what = "plan: value cannot be used",
+      TRIB_REQUIRE(value >= 0 && value <= max, .what = "plan: value cannot be used",
                    .where = str("unit ", index), .found = str(value),
-                   .expected = str("0 to ", most));
+                   .expected = str("0 to ", max));
     }
     TRIB_REQUIRE(unit.activation >= unit.activation_selective &&
                      unit.activation_selective >= unit.activation_full &&
@@ -51,11 +51,11 @@ class Splitter {
       : problem_(problem), times_(problem), units_(std::ssize(problem.units)) {}
 
   LayerSplit run() {
-    std::int64_t limit = least_limit();
+    std::int64_t limit = min_limit();
     if (limit == kNever) return explain();
-    const std::int64_t least_sum = times_.without_recompute(problem_.stages, units_);
+    const std::int64_t min_sum = times_.without_recompute(problem_.stages, units_);
     for (; limit != kNever; limit = next_limit(limit)) {
-      if (best_ != kNever && (problem_.microbatches - 1) * limit + least_sum >= best_) break;
+      if (best_ != kNever && (problem_.microbatches - 1) * limit + min_sum >= best_) break;
       try_limit(limit);
     }
     return finish();
@@ -73,7 +73,7 @@ class Splitter {
   }
 
   /// The min time of the slowest stage; kNever when no split fits the memory.
-  [[nodiscard]] std::int64_t least_limit() {
+  [[nodiscard]] std::int64_t min_limit() {
     std::int64_t low = 0;
     std::int64_t high = kNever - 1;
     if (!fits(high)) return kNever;
@@ -191,7 +191,7 @@ class Splitter {
       const std::optional<std::int64_t> end = furthest_end(stage, first, kNever - 1);
       if (!end || (is_last && *end < units_)) {
         const std::int64_t needed = is_last ? units_ : first + 1;
-        const Bytes bytes = times_.least_bytes(stage, first, needed);
+        const Bytes bytes = times_.min_bytes(stage, first, needed);
         split.certificate.limit =
             str("memory: stage ", stage, " with units ", first, " to ", needed - 1, " needs ",
                 bytes, " with full recompute, ", bytes - *problem_.memory, " above the limit of ",
@@ -218,22 +218,21 @@ LayerSplit split_layers(const SplitProblem& problem) {
   return Splitter(problem).run();
 }
 
-Bytes least_memory(const SplitProblem& problem) {
+Bytes min_memory(const SplitProblem& problem) {
   check_problem(problem);
   const StageTimes times(problem);
   const std::int64_t units = times.units();
   constexpr Bytes kNone{kNever};
-  std::vector<Bytes> least(static_cast<std::size_t>(units) + 1, kNone);  // [end] of stages so far
-  least[0] = {};
+  std::vector<Bytes> min(static_cast<std::size_t>(units) + 1, kNone);  // [end] of stages so far
+  min[0] = {};
   for (std::int64_t stage = 0; stage < problem.stages; ++stage) {
-    std::vector<Bytes> next(least.size(), kNone);
+    std::vector<Bytes> next(min.size(), kNone);
     for (std::int64_t end = stage + 1; end <= units; ++end)
       for (std::int64_t first = stage; first < end; ++first)
-        next[end] =
-            std::min(next[end], std::max(least[first], times.least_bytes(stage, first, end)));
-    least = std::move(next);
+        next[end] = std::min(next[end], std::max(min[first], times.min_bytes(stage, first, end)));
+    min = std::move(next);
   }
-  return least.back();
+  return min.back();
 }
 
 }  // namespace tributary::plan

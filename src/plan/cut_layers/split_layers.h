@@ -62,7 +62,7 @@ struct LayerSplit {
 ///
 /// errors: as split_layers
 /// cost:   O(units^2 * stages)
-[[nodiscard]] Bytes least_memory(const SplitProblem& problem);
+[[nodiscard]] Bytes min_memory(const SplitProblem& problem);
 
 /// Makespan of the stages in 1F1B, by its schedule; backward includes recompute and boundary.
 [[nodiscard]] Nanoseconds simulate_split(const SplitProblem& problem, const LayerSplit& split);

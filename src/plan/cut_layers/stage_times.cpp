@@ -42,7 +42,7 @@ std::int64_t StageTimes::without_recompute(std::int64_t stages, std::int64_t uni
   return passes_[units] + stages * boundary();
 }
 
-Bytes StageTimes::least_bytes(std::int64_t stage, std::int64_t first, std::int64_t end) const {
+Bytes StageTimes::min_bytes(std::int64_t stage, std::int64_t first, std::int64_t end) const {
   return {state_[end] - state_[first] +
           in_flight(stage) * (activation_[2][end] - activation_[2][first])};
 }

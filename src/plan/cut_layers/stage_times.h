@@ -24,7 +24,7 @@ class StageTimes {
   /// Sum [ns] of the first `units` units on `stages` stages without recompute.
   [[nodiscard]] std::int64_t without_recompute(std::int64_t stages, std::int64_t units) const;
   /// Bytes of the range with full recompute.
-  [[nodiscard]] Bytes least_bytes(std::int64_t stage, std::int64_t first, std::int64_t end) const;
+  [[nodiscard]] Bytes min_bytes(std::int64_t stage, std::int64_t first, std::int64_t end) const;
 
   [[nodiscard]] std::int64_t units() const { return std::ssize(passes_) - 1; }
 

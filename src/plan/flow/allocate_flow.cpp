@@ -12,19 +12,19 @@ namespace tributary::plan {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kMostDevices = 1 << 20;
+constexpr std::int64_t kMaxDevices = 1 << 20;
 
 void check_module(const FlowModule& module) {
   TRIB_REQUIRE(!module.candidates.empty(), .what = "plan: module without a candidate",
                .where = module.name);
   for (std::size_t index = 0; index < module.candidates.size(); ++index) {
     const FlowCandidate& candidate = module.candidates[index];
-    TRIB_REQUIRE(candidate.devices >= 1 && candidate.devices <= kMostDevices &&
+    TRIB_REQUIRE(candidate.devices >= 1 && candidate.devices <= kMaxDevices &&
                      candidate.period.count >= 1 && candidate.period.count < kNever,
                  .what = "plan: candidate cannot be used",
                  .where = str(module.name, " candidate ", index),
                  .found = str(candidate.devices, " devices, ", candidate.period),
-                 .expected = str("1 to ", kMostDevices, " devices, a period above 0"));
+                 .expected = str("1 to ", kMaxDevices, " devices, a period above 0"));
   }
 }
 
@@ -91,7 +91,7 @@ class Allocator {
   FlowAllocation run(FlowOrder order) {
     const std::optional<std::int64_t> pace = find_pace();
     if (!pace) return explain();
-    return finish(*pace, order == FlowOrder::kExact ? cheapest(*pace) : most_even(*pace));
+    return finish(*pace, order == FlowOrder::kExact ? cheapest(*pace) : max_even(*pace));
   }
 
  private:
@@ -148,7 +148,7 @@ class Allocator {
   }
 
   /// One side keeps the pace; the other gets the period closest to it.
-  [[nodiscard]] Selection most_even(std::int64_t pace) {
+  [[nodiscard]] Selection max_even(std::int64_t pace) {
     const std::int32_t at_pace = backbone().cheapest_at(pace);
     Selection best;
     std::int64_t best_period = 0;
@@ -234,12 +234,12 @@ class Allocator {
   }
 
   [[nodiscard]] FlowAllocation explain() const {
-    std::int64_t least = 0;
+    std::int64_t min = 0;
     std::string parts;
     for (std::size_t module = 0; module < modules_.size(); ++module) {
       const std::int64_t devices =
           modules_[module].devices(modules_[module].cheapest_within(kNever - 1));
-      least += devices;
+      min += devices;
       parts += str(parts.empty() ? "" : ", ",
                    module < encoders() ? problem_.encoders[module].name : problem_.backbone.name,
                    " ", devices);
@@ -247,8 +247,8 @@ class Allocator {
     FlowAllocation found;
     found.certificate.evaluations = evaluations_;
     found.certificate.limit =
-        str("devices: the smallest candidates need ", least, " (", parts, "), ",
-            least - problem_.devices, " above the ", problem_.devices, " there are");
+        str("devices: the smallest candidates need ", min, " (", parts, "), ",
+            min - problem_.devices, " above the ", problem_.devices, " there are");
     return found;
   }
 
@@ -262,9 +262,9 @@ class Allocator {
 FlowAllocation allocate_flow(const FlowProblem& problem, FlowOrder order) {
   for (const FlowModule& encoder : problem.encoders) check_module(encoder);
   check_module(problem.backbone);
-  TRIB_REQUIRE(problem.devices >= 1 && problem.devices <= kMostDevices,
+  TRIB_REQUIRE(problem.devices >= 1 && problem.devices <= kMaxDevices,
                .what = "plan: value cannot be used", .where = "devices",
-               .found = str(problem.devices), .expected = str("1 to ", kMostDevices));
+               .found = str(problem.devices), .expected = str("1 to ", kMaxDevices));
   return Allocator(problem).run(order);
 }
 

@@ -58,7 +58,7 @@ const ChainCut& ChainCutter::cut_chain(const ChainCosts& costs, const ChainChoic
   // split_layers counts microbatches in flight with a margin, so the plan may fit all the same,
   // most likely with the cut that holds the least.
   if (split.certificate.status == Status::kInfeasible) {
-    problem.memory = least_memory(problem);
+    problem.memory = min_memory(problem);
     split = split_layers(problem);
   }
   return place->second = std::move(split.first_unit);

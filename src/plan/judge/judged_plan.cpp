@@ -20,7 +20,7 @@ config::Cluster without_cores(config::Cluster cluster) {
 
 /// Activations that the ranks of a lane keep.
 struct KeptBytes {
-  std::int64_t most = 0;     // [bytes] max at a time: passes of a lane do not overlap
+  std::int64_t max = 0;      // [bytes] max at a time: passes of a lane do not overlap
   std::int64_t resting = 0;  // [bytes] when all forwards are done
 };
 
@@ -63,7 +63,7 @@ class KeptOfLane {
   }
 
   void pass(Op op, const Chunk& chunk, const PassBytes& bytes, std::int64_t& held) {
-    const auto note = [&](std::int64_t now) { kept_.most = std::max(kept_.most, now); };
+    const auto note = [&](std::int64_t now) { kept_.max = std::max(kept_.max, now); };
     switch (op) {
       case Op::kForward:
         note(held + bytes.kept + bytes.ahead);
@@ -199,16 +199,16 @@ LanePeak peak_of(const JudgedPlan& plan) {
   LanePeak peak;
   for (int lane = 0; lane < program.lanes(); ++lane) {
     LaneState state = states[lane];
-    std::int64_t most = kept[lane].most;
+    std::int64_t max = kept[lane].max;
     if (program.map().at(lane).module == program.map().flow().back()) {
       for (const int beside : program.map().lanes_beside(lane)) {
         state.held += states[beside].held;
         state.gathered = std::max(state.gathered, states[beside].gathered);
         state.process = std::max(state.process, states[beside].process);
-        most = std::max(kept[beside].most, kept[beside].resting + most);
+        max = std::max(kept[beside].max, kept[beside].resting + max);
       }
     }
-    if (state.sum() + most > peak.bytes.count) peak = {{state.sum() + most}, lane};
+    if (state.sum() + max > peak.bytes.count) peak = {{state.sum() + max}, lane};
   }
   return peak;
 }

@@ -16,10 +16,10 @@ class Run {
   Run(const simulate::StepProgram& program, const ReplicaTimer& timer, const ReplicaLoad& load,
       std::vector<std::int64_t>& times)
       : program_(program), timer_(timer), load_(load), times_(times) {
-    std::size_t most = 1;
-    for (const ModulePasses& module : load.modules) most = std::max(most, module.replicas());
-    times.assign(most * static_cast<std::size_t>(program.lanes() + timer.slots()), 0);
-    room_ = most;
+    std::size_t max = 1;
+    for (const ModulePasses& module : load.modules) max = std::max(max, module.replicas());
+    times.assign(max * static_cast<std::size_t>(program.lanes() + timer.slots()), 0);
+    room_ = max;
     std::size_t clock = room_ * static_cast<std::size_t>(timer.slots());
     for (int lane = 0; lane < program.lanes(); ++lane, clock += room_)
       lanes_.push_back({.module = &load.modules[timer.module_of(lane)], .clock = clock});
@@ -219,9 +219,9 @@ class Run {
 
   template <class Actions>
   [[nodiscard]] std::int64_t longest(const Actions& actions) const {
-    std::int64_t most = 0;
-    for (const int action : actions) most = std::max(most, load_.fixed[action].count);
-    return most;
+    std::int64_t max = 0;
+    for (const int action : actions) max = std::max(max, load_.fixed[action].count);
+    return max;
   }
 
   const simulate::StepProgram& program_;

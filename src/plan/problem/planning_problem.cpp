@@ -189,10 +189,10 @@ bool is_of_some(const PlanningProblem& problem, cost::Media media) {
 SampleSpread::SampleSpread(const PlanningProblem& problem) {
   const cost::MicrobatchShape mean = mean_batch(problem);
   const auto against_mean = [&](const auto& size, double batch) {
-    std::int64_t most = 0;
+    std::int64_t max = 0;
     for (const std::vector<simulate::SampleSize>& samples : problem.batches)
-      for (const simulate::SampleSize& sample : samples) most = std::max(most, size(sample));
-    return static_cast<double>(most) * static_cast<double>(problem.global_samples()) /
+      for (const simulate::SampleSize& sample : samples) max = std::max(max, size(sample));
+    return static_cast<double>(max) * static_cast<double>(problem.global_samples()) /
            std::max(1.0, batch);
   };
   const double longest = std::max(
@@ -212,8 +212,8 @@ std::vector<simulate::SampleSize> largest_samples(const std::vector<simulate::Sa
       *std::ranges::max_element(batch, {}, &simulate::SampleSize::tokens)};
   for (const cost::Media media : cost::kAllMedia) {
     const auto units = [media](const simulate::SampleSize& sample) { return sample.units(media); };
-    const auto most = std::ranges::max_element(batch, {}, units);
-    if (most->units(media) > 0) largest.push_back(*most);
+    const auto max = std::ranges::max_element(batch, {}, units);
+    if (max->units(media) > 0) largest.push_back(*max);
   }
   return largest;
 }

@@ -28,14 +28,14 @@ struct PlanSpace {
                                                config::Placement::kSeparate};  // of encoders
   bool replicates = true;  // whole copies of a module on its data-parallel ranks
   bool shards = true;      // parameters sharded over them, within a node or over all
-  std::int64_t most_tp = 64;
-  std::int64_t most_replicas = 1 << 20;  // max dp of one module
-  std::int64_t most_cp = 8;
-  std::int64_t most_ulysses = 8;
+  std::int64_t max_tp = 64;
+  std::int64_t max_replicas = 1 << 20;  // max dp of one module
+  std::int64_t max_cp = 8;
+  std::int64_t max_ulysses = 8;
   std::int64_t long_sample = 8192;  // min mean tokens at which cp and ulysses are tried
-  std::int64_t most_ep = 64;
-  std::int64_t most_stages = 256;  // max pp of one module
-  std::int64_t most_microbatches = 4096;
+  std::int64_t max_ep = 64;
+  std::int64_t max_stages = 256;  // max pp of one module
+  std::int64_t max_microbatches = 4096;
 };
 
 /// A model to place on devices, and the batches that plans are judged by.

@@ -9,12 +9,12 @@
 namespace tributary::plan {
 namespace {
 
-constexpr double kMostSpareRoom = 0.1;
+constexpr double kMaxSpareRoom = 0.1;
 
 /// Spare room for microbatches: other batches may have larger ones, as far as memory allows.
 double spare_room(const PlanningProblem& problem, Bytes peak) {
   const Bytes left = problem.memory() - peak;
-  return std::clamp(double(left.count) / double(peak.count), 0.0, kMostSpareRoom);
+  return std::clamp(double(left.count) / double(peak.count), 0.0, kMaxSpareRoom);
 }
 
 /// The ratio of simulated steps to the same steps without shared links. Sharing links never

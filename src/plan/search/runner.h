@@ -45,9 +45,9 @@ class JudgeWorkers {
  public:
   /// threads: 0: one for each core
   JudgeWorkers(const PlanningProblem& problem, BatchDeals& deals, int threads) {
-    constexpr int kMostThreads = 16;
+    constexpr int kMaxThreads = 16;
     if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    for (int i = 0; i < std::min(threads, kMostThreads); ++i)
+    for (int i = 0; i < std::min(threads, kMaxThreads); ++i)
       workers_.push_back(std::make_unique<JudgeWorker>(problem, deals));
   }
 

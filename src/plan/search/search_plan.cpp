@@ -11,7 +11,7 @@
 namespace tributary::plan {
 namespace {
 
-constexpr int kMostLists = 4;
+constexpr int kMaxLists = 4;
 constexpr double kMoreCaution = 1.25;
 
 class Search {
@@ -27,7 +27,7 @@ class Search {
     ChainTables tables(problem_);
     // The closed form of memory may be wrong for a whole list: it is remade with more caution.
     CandidateEffort effort = effort_.candidates;
-    for (int attempt = 0; attempt < kMostLists && runners_.empty(); ++attempt) {
+    for (int attempt = 0; attempt < kMaxLists && runners_.empty(); ++attempt) {
       const CandidateList list = list_candidates(problem_, tables, effort);
       result_.cells = list.cells;
       result_.left_out = list.left_out;
@@ -63,8 +63,8 @@ class Search {
  private:
   [[nodiscard]] bool fits(const PlanVerdict& verdict) {
     if (verdict.peak <= problem_.memory()) return true;
-    if (least_peak_.count == 0 || verdict.peak < least_peak_) {
-      least_peak_ = verdict.peak;
+    if (min_peak_.count == 0 || verdict.peak < min_peak_) {
+      min_peak_ = verdict.peak;
       shortage_ = str("memory: the plan that needs the least holds ", verdict.peak,
                       " on a device of ", verdict.fullest, ", ", verdict.peak - problem_.memory(),
                       " above the ", problem_.memory(), " that it may hold");
@@ -94,10 +94,10 @@ class Search {
 
   [[nodiscard]] std::vector<Runner> those_within(const std::vector<Runner>& runners,
                                                  double share_of_memory) const {
-    const double most = share_of_memory * static_cast<double>(problem_.memory().count);
+    const double max = share_of_memory * static_cast<double>(problem_.memory().count);
     std::vector<Runner> within;
     std::ranges::copy_if(runners, std::back_inserter(within), [&](const Runner& runner) {
-      return static_cast<double>(runner.verdict.peak.count) <= most;
+      return static_cast<double>(runner.verdict.peak.count) <= max;
     });
     return within;
   }
@@ -125,17 +125,17 @@ class Search {
   void weigh_links(std::size_t enough) {
     constexpr std::size_t kChunk = 32;
     stable_sort_by_mean(runners_);
-    const std::size_t most = affordable();
-    if (most < std::min(enough, runners_.size())) return;
+    const std::size_t max = affordable();
+    if (max < std::min(enough, runners_.size())) return;
     double limit = std::numeric_limits<double>::infinity();
     const auto is_near = [&](std::size_t i) {
       return i < enough || static_cast<double>(runners_[i].mean().count) <= limit;
     };
     double links = 0;
     std::size_t count = 0;
-    while (count < most && is_near(count)) {
+    while (count < max && is_near(count)) {
       const std::size_t first = count;
-      count = std::min(most, count + kChunk);
+      count = std::min(max, count + kChunk);
       workers_.for_all(count - first,
                        [&](JudgeWorker&, std::size_t i) { weigh(runners_[first + i]); });
       for (std::size_t i = first; i < count; ++i) {
@@ -173,7 +173,7 @@ class Search {
 
   /// Keeps the best runners. Colocated encoders have slots of their own, because before links are
   /// shared they look better than they are.
-  void keep_best(std::size_t most) {
+  void keep_best(std::size_t max) {
     stable_sort_by_mean(runners_);
     double limit[2] = {};  // [has a colocated encoder] from the best of its kind
     const auto enough = static_cast<std::size_t>(effort_.finalists);
@@ -186,7 +186,7 @@ class Search {
       const auto mean = static_cast<double>(runner.mean().count);
       if (count == 0) limit[kind] = effort_.race * mean;
       const bool is_near = mean <= limit[kind];
-      if (count >= room(is_near ? most : std::min(most, enough))) return true;
+      if (count >= room(is_near ? max : std::min(max, enough))) return true;
       ++count;
       return false;
     });
@@ -370,7 +370,7 @@ class Search {
   std::size_t batches_;
   std::vector<Runner> runners_;
   Nanoseconds rounding_;  // subtracted from the bound; a step may have gained as much
-  Bytes least_peak_;
+  Bytes min_peak_;
   std::string shortage_;
   PlanSearch result_;
 };

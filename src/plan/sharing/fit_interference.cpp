@@ -94,7 +94,7 @@ Factors fit(std::span<const CoLocation> points, Interference::Form form) {
     }
   }
   Factors best = {};
-  double least = squares;  // with all factors 0
+  double min = squares;  // with all factors 0
   for (unsigned chosen = 1; chosen < 8; ++chosen) {
     const std::optional<Factors> found = solve(products, right, chosen);
     if (!found || (*found)[0] < 0 || (*found)[1] < 0 || (*found)[2] < 0) continue;
@@ -103,8 +103,8 @@ Factors fit(std::span<const CoLocation> points, Interference::Form form) {
       residual -= 2 * (*found)[i] * right[i];
       for (std::size_t j = 0; j < 3; ++j) residual += (*found)[i] * (*found)[j] * products[i][j];
     }
-    if (residual < least) {
-      least = residual;
+    if (residual < min) {
+      min = residual;
       best = *found;
     }
   }

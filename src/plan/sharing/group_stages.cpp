@@ -98,7 +98,7 @@ class Grouping {
       for (std::size_t other = module + 1; other < graph.size(); ++other) {
         if (graph.descendants(module) & bit_of(other)) after = std::max(after, chain_from_[other]);
       }
-      chain_from_[module] = after + values.options().least_time(static_cast<int>(module));
+      chain_from_[module] = after + values.options().min_time(static_cast<int>(module));
     }
   }
 
@@ -194,7 +194,7 @@ class Grouping {
   std::int64_t upper_bound_;
   std::int64_t evaluations_;
   std::vector<Prefix> prefixes_;  // [sets of modules]
-  std::int64_t chain_from_[kMostSharedModules] = {};
+  std::int64_t chain_from_[kMaxSharedModules] = {};
 };
 
 }  // namespace

@@ -28,8 +28,8 @@ Nanoseconds slowed(const Interference& interference, Nanoseconds time, double ow
   return time;
 }
 
-Nanoseconds least_slowed(const Interference& interference, Nanoseconds time, double own,
-                         const DeviceTraffic& traffic) {
+Nanoseconds min_slowed(const Interference& interference, Nanoseconds time, double own,
+                       const DeviceTraffic& traffic) {
   if (interference.form != Interference::Form::kPublished) {
     return slowed(interference, time, own, traffic);
   }

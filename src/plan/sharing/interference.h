@@ -47,7 +47,7 @@ struct DeviceTraffic {
                                  const DeviceTraffic& traffic);
 
 /// Lower bound on slowed() after any further modules: the published product may fall.
-[[nodiscard]] Nanoseconds least_slowed(const Interference& interference, Nanoseconds time,
-                                       double own, const DeviceTraffic& traffic);
+[[nodiscard]] Nanoseconds min_slowed(const Interference& interference, Nanoseconds time, double own,
+                                     const DeviceTraffic& traffic);
 
 }  // namespace tributary::plan

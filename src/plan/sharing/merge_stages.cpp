@@ -69,7 +69,7 @@ std::int64_t staging_bound(const SharingProblem& problem, const ShareOptions& op
     for (const std::int32_t other : problem.modules[module].after) {
       before = std::max(before, chain[other]);
     }
-    chain.push_back(before + options.least_time(static_cast<int>(module)));
+    chain.push_back(before + options.min_time(static_cast<int>(module)));
     longest = std::max(longest, chain.back());
   }
   return std::max((work + room - 1) / room, longest);
@@ -79,10 +79,10 @@ std::string explain_unplaced(const SharingProblem& problem, StageValues& values)
   for (std::size_t module = 0; module < problem.modules.size(); ++module) {
     if (values.value(ModuleSet{1} << module) != StageValues::kNever) continue;
     const std::vector<Bytes>& memory = problem.modules[module].memory;
-    const Bytes least = *std::min_element(memory.begin(), memory.end());
-    return str("memory: ", problem.modules[module].name, " needs ", least,
-               " of a device on its widest block, ", least - *problem.memory,
-               " above the limit of ", *problem.memory);
+    const Bytes min = *std::min_element(memory.begin(), memory.end());
+    return str("memory: ", problem.modules[module].name, " needs ", min,
+               " of a device on its widest block, ", min - *problem.memory, " above the limit of ",
+               *problem.memory);
   }
   return {};
 }

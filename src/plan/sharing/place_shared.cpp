@@ -14,7 +14,7 @@ constexpr std::int64_t kNotPlaced = std::numeric_limits<std::int64_t>::max();
 SharedPlacer::SharedPlacer(const SharingProblem& problem, const ShareOptions& options)
     : problem_(problem), options_(options) {}
 
-SharedPlacer::Answer SharedPlacer::solve(ModuleSet modules, Nanoseconds least, Nanoseconds most,
+SharedPlacer::Answer SharedPlacer::solve(ModuleSet modules, Nanoseconds min, Nanoseconds max,
                                          std::int64_t steps) {
   order_.clear();
   for (ModuleSet rest = modules; rest != 0; rest &= rest - 1) {
@@ -22,7 +22,7 @@ SharedPlacer::Answer SharedPlacer::solve(ModuleSet modules, Nanoseconds least, N
   }
   std::stable_sort(order_.begin(), order_.end(),
                    [&](int a, int b) { return options_.work(a) > options_.work(b); });
-  least_ = least.count;
+  min_ = min.count;
   found_ = kNotPlaced;
   last_step_ = steps_ + steps;
   Blocks start = {};
@@ -30,10 +30,10 @@ SharedPlacer::Answer SharedPlacer::solve(ModuleSet modules, Nanoseconds least, N
     block = {.units = problem_.units, .memory = problem_.memory.value_or(Bytes{kNotPlaced}).count};
   }
   // A tight limit is refuted quickly. It grows until something fits, which then tightens it again.
-  for (std::int64_t limit = least_, step = std::max<std::int64_t>(least_ / 64, 1);;
+  for (std::int64_t limit = min_, step = std::max<std::int64_t>(min_ / 64, 1);;
        limit += step, step *= 2) {
-    most_ = std::min(limit, most.count);
-    const bool is_last = most_ == most.count;
+    max_ = std::min(limit, max.count);
+    const bool is_last = max_ == max.count;
     placed_.clear();
     Blocks blocks = start;
     search(static_cast<int>(problem_.widths()) - 1, 0, modules, problem_.devices * problem_.units,
@@ -41,13 +41,13 @@ SharedPlacer::Answer SharedPlacer::solve(ModuleSet modules, Nanoseconds least, N
     const bool is_cut = steps_ >= last_step_;
     if (found_ != kNotPlaced || is_cut || is_last) {
       return {.value = found_ == kNotPlaced ? std::nullopt : std::optional(Nanoseconds{found_}),
-              .is_proven = !is_cut || found_ <= least_};
+              .is_proven = !is_cut || found_ <= min_};
     }
   }
 }
 
 bool SharedPlacer::may_fit(int width, ModuleSet rest, std::int64_t free) const {
-  const int limit = options_.last_within(most_);
+  const int limit = options_.last_within(max_);
   if (limit < 0) return false;
   for (ModuleSet left = rest; left != 0; left &= left - 1) {
     free -= options_.area(std::countr_zero(left), width, limit);
@@ -88,7 +88,7 @@ void SharedPlacer::try_shares(int width, std::size_t position, ModuleSet rest, s
   for (std::int64_t share = 1; share <= problem_.units; ++share) {
     const std::int64_t time = problem_.time(module, width, share).count;
     // More units that save no time are useless, unless they take less bandwidth.
-    if (time > most_ ||
+    if (time > max_ ||
         (time >= fastest && problem_.interference.form == Interference::Form::kNone)) {
       continue;
     }
@@ -125,9 +125,9 @@ bool SharedPlacer::may_end(const Block& block, std::int64_t device) const {
   return std::all_of(placed_.begin(), placed_.end(), [&](const PlacedModule& place) {
     if (device < place.first_device || device >= place.first_device + place.devices) return true;
     const auto width = std::countr_zero(static_cast<std::uint64_t>(place.devices));
-    return least_slowed(problem_.interference, problem_.time(place.module, width, place.share),
-                        problem_.bandwidth(place.module, width, place.share), block.traffic)
-               .count <= most_;
+    return min_slowed(problem_.interference, problem_.time(place.module, width, place.share),
+                      problem_.bandwidth(place.module, width, place.share), block.traffic)
+               .count <= max_;
   });
 }
 
@@ -147,9 +147,9 @@ void SharedPlacer::keep(const Blocks& blocks) {
     }
     value = std::max(value, place.time.count);
   }
-  if (value > most_ || value >= found_) return;
+  if (value > max_ || value >= found_) return;
   found_ = value;
-  most_ = value - 1;
+  max_ = value - 1;
   best_ = std::move(found);
 }
 

@@ -21,8 +21,8 @@ class SharedPlacer {
     std::optional<Nanoseconds> value = {};  // null: nothing within the limit was found
     bool is_proven = true;                  // false: the budget of steps ran out
   };
-  /// The min time up to `most`; `least` is a lower bound on every placement.
-  [[nodiscard]] Answer solve(ModuleSet modules, Nanoseconds least, Nanoseconds most,
+  /// The min time up to `max`; `min` is a lower bound on every placement.
+  [[nodiscard]] Answer solve(ModuleSet modules, Nanoseconds min, Nanoseconds max,
                              std::int64_t steps);
   /// The placement of the last answer with a value.
   [[nodiscard]] const std::vector<PlacedModule>& placed() const { return best_; }
@@ -34,7 +34,7 @@ class SharedPlacer {
     std::int64_t memory = 0;
     DeviceTraffic traffic = {};
   };
-  using Blocks = std::array<Block, kMostSharingDevices>;
+  using Blocks = std::array<Block, kMaxSharingDevices>;
 
   void search(int width, std::size_t position, ModuleSet rest, std::int64_t free, Blocks& blocks);
   void try_shares(int width, std::size_t position, ModuleSet rest, std::int64_t free,
@@ -44,12 +44,12 @@ class SharedPlacer {
   [[nodiscard]] bool may_end(const Block& block, std::int64_t device) const;
   [[nodiscard]] bool may_fit(int width, ModuleSet rest, std::int64_t free) const;
   void keep(const Blocks& blocks);
-  [[nodiscard]] bool is_over() const { return found_ <= least_ || steps_ >= last_step_; }
+  [[nodiscard]] bool is_over() const { return found_ <= min_ || steps_ >= last_step_; }
 
   const SharingProblem& problem_;
   const ShareOptions& options_;
-  std::int64_t most_ = 0;  // nothing slower is searched for
-  std::int64_t least_ = 0;
+  std::int64_t max_ = 0;  // nothing slower is searched for
+  std::int64_t min_ = 0;
   std::int64_t found_ = 0;  // value of the best placement
   std::int64_t last_step_ = 0;
   std::int64_t steps_ = 0;

@@ -101,7 +101,7 @@ StagePlacer::Blocks StagePlacer::halve(int width, const Blocks& blocks) const {
 StagePlacer::Situation StagePlacer::situation_of(int width, int position, ModuleSet rest,
                                                  const Blocks& blocks) const {
   Situation situation;
-  if (share_units_ > kMostCoarseUnits) {  // the room of each of at most 16 blocks, a byte each
+  if (share_units_ > kMaxCoarseUnits) {  // the room of each of at most 16 blocks, a byte each
     Blocks rooms = blocks;
     std::sort(rooms.begin(), rooms.begin() + blocks_of(width));
     for (int block = 0; block < blocks_of(width); ++block)

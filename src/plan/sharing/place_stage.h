@@ -26,7 +26,7 @@ class StagePlacer {
   [[nodiscard]] std::int64_t steps() const { return steps_; }
 
  private:
-  using Blocks = std::array<std::uint8_t, kMostSharingDevices>;  // free units of each block
+  using Blocks = std::array<std::uint8_t, kMaxSharingDevices>;  // free units of each block
 
   [[nodiscard]] bool search(int width, int position, ModuleSet rest, int free,
                             const Blocks& blocks);

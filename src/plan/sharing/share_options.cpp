@@ -11,17 +11,17 @@ ShareOptions::ShareOptions(const SharingProblem& problem)
       widths_(static_cast<std::size_t>(problem.widths())),
       room_(static_cast<int>(problem.devices * problem.units)) {
   for (const SharedModule& module : problem.modules) {
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    std::int64_t work = least;
+    std::int64_t min = std::numeric_limits<std::int64_t>::max();
+    std::int64_t work = min;
     for (std::size_t place = 0; place < module.times.size(); ++place) {
       const std::int64_t time = module.times[place].count;
       const auto width = static_cast<std::int64_t>(place) / problem.units;
       const std::int64_t share = static_cast<std::int64_t>(place) % problem.units + 1;
       limits_.push_back(time);
-      least = std::min(least, time);
+      min = std::min(min, time);
       work = std::min(work, (share << width) * time);
     }
-    least_time_.push_back(least);
+    min_time_.push_back(min);
     work_.push_back(work);
   }
   std::sort(limits_.begin(), limits_.end());
@@ -54,7 +54,7 @@ int ShareOptions::last_within(std::int64_t time) const {
          1;
 }
 
-int ShareOptions::least_limit(ModuleSet modules) const {
+int ShareOptions::min_limit(ModuleSet modules) const {
   const auto fits = [&](int limit) {
     int sum = 0;
     for (ModuleSet rest = modules; rest != 0 && sum <= room_; rest &= rest - 1) {

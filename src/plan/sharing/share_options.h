@@ -26,11 +26,11 @@ class ShareOptions {
     return area_[(static_cast<std::size_t>(limit) * modules_ + module) * widths_ + width];
   }
   /// The first limit at which the modules' areas add up to no more than the devices have.
-  [[nodiscard]] int least_limit(ModuleSet modules) const;
+  [[nodiscard]] int min_limit(ModuleSet modules) const;
   /// Min units times devices times time of a module, over all ways to run it.
   [[nodiscard]] std::int64_t work(int module) const { return work_[module]; }
   /// The min time of a module, alone on all devices.
-  [[nodiscard]] std::int64_t least_time(int module) const { return least_time_[module]; }
+  [[nodiscard]] std::int64_t min_time(int module) const { return min_time_[module]; }
 
   static constexpr int kNoArea = 1 << 20;
 
@@ -42,7 +42,7 @@ class ShareOptions {
   std::vector<int> units_;  // [limits, modules, widths]
   std::vector<int> area_;   // [limits, modules, widths]
   std::vector<std::int64_t> work_;
-  std::vector<std::int64_t> least_time_;
+  std::vector<std::int64_t> min_time_;
 };
 
 }  // namespace tributary::plan

@@ -71,13 +71,13 @@ std::int64_t SharingProblem::widths() const {
 }
 
 void check_problem(const SharingProblem& problem) {
-  const auto check_range = [](std::int64_t value, std::int64_t most, const char* where) {
-    TRIB_REQUIRE(value >= 1 && value <= most, .what = "plan: value cannot be used", .where = where,
-                 .found = str(value), .expected = str("1 to ", most));
+  const auto check_range = [](std::int64_t value, std::int64_t max, const char* where) {
+    TRIB_REQUIRE(value >= 1 && value <= max, .what = "plan: value cannot be used", .where = where,
+                 .found = str(value), .expected = str("1 to ", max));
   };
-  check_range(problem.devices, kMostSharingDevices, "devices");
-  check_range(problem.units, most_share_units(problem.devices), "units");
-  check_range(std::ssize(problem.modules), kMostSharedModules, "modules");
+  check_range(problem.devices, kMaxSharingDevices, "devices");
+  check_range(problem.units, max_share_units(problem.devices), "units");
+  check_range(std::ssize(problem.modules), kMaxSharedModules, "modules");
   for (const double factor :
        {problem.interference.base, problem.interference.sum, problem.interference.pair}) {
     TRIB_REQUIRE(std::isfinite(factor) && factor >= 0, .what = "plan: value cannot be used",

@@ -67,13 +67,13 @@ struct PlacedModule {
   friend bool operator==(const PlacedModule&, const PlacedModule&) = default;
 };
 
-inline constexpr std::int64_t kMostSharedModules = 20;
-inline constexpr std::int64_t kMostSharingDevices = 64;
-inline constexpr std::int64_t kMostShareUnits = 100;
-inline constexpr std::int64_t kMostCoarseUnits = 16;
+inline constexpr std::int64_t kMaxSharedModules = 20;
+inline constexpr std::int64_t kMaxSharingDevices = 64;
+inline constexpr std::int64_t kMaxShareUnits = 100;
+inline constexpr std::int64_t kMaxCoarseUnits = 16;
 /// Max number of parts of each of `devices` devices: small parts are for at most 16 devices.
-[[nodiscard]] constexpr std::int64_t most_share_units(std::int64_t devices) {
-  return devices > 16 ? kMostCoarseUnits : kMostShareUnits;
+[[nodiscard]] constexpr std::int64_t max_share_units(std::int64_t devices) {
+  return devices > 16 ? kMaxCoarseUnits : kMaxShareUnits;
 }
 
 /// errors: Fault::kInput naming module and value: a number out of range, a table of another size, a

@@ -18,27 +18,27 @@ bool StageValues::is_plain(ModuleSet modules) const {
   if (!problem_.memory) return true;
   std::int64_t all = 0;  // every module on one device
   for (ModuleSet rest = modules; rest != 0; rest &= rest - 1) {
-    std::int64_t most = 0;
+    std::int64_t max = 0;
     for (const Bytes memory : problem_.modules[std::countr_zero(rest)].memory) {
-      most = std::max(most, memory.count);
+      max = std::max(max, memory.count);
     }
-    all += most;
+    all += max;
   }
   return all <= problem_.memory->count;
 }
 
 std::int64_t StageValues::lower_bound(ModuleSet modules) {
   Known& known = known_[modules];
-  if (known.least < 0) {
-    const auto limit = static_cast<std::size_t>(options_.least_limit(modules));
-    known.least = limit == options_.limits().size() ? kNever : options_.limits()[limit];
+  if (known.min < 0) {
+    const auto limit = static_cast<std::size_t>(options_.min_limit(modules));
+    known.min = limit == options_.limits().size() ? kNever : options_.limits()[limit];
   }
   // Fewer modules never take longer, except under the published product, which may fall.
-  if (problem_.interference.form == Interference::Form::kPublished) return known.least;
+  if (problem_.interference.form == Interference::Form::kPublished) return known.min;
   for (ModuleSet rest = modules; rest != 0 && !known.is_value; rest &= rest - 1) {
-    known.least = std::max(known.least, known_[modules & ~(rest & (~rest + 1))].least);
+    known.min = std::max(known.min, known_[modules & ~(rest & (~rest + 1))].min);
   }
-  return known.least;
+  return known.min;
 }
 
 bool StageValues::is_below(ModuleSet modules, std::int64_t time) {
@@ -51,10 +51,10 @@ bool StageValues::is_below(ModuleSet modules, std::int64_t time) {
 bool StageValues::search_plain(ModuleSet modules, std::int64_t time) {
   Known& known = known_[modules];
   const std::vector<std::int64_t>& limits = options_.limits();
-  int low = options_.last_within(known.least - 1) + 1;  // the first limit that may be enough
+  int low = options_.last_within(known.min - 1) + 1;  // the first limit that may be enough
   int high = options_.last_within(time - 1);
   if (low > high || !plain_.fits(modules, high)) {
-    known.least = high + 1 < static_cast<int>(limits.size()) ? limits[high + 1] : kNever;
+    known.min = high + 1 < static_cast<int>(limits.size()) ? limits[high + 1] : kNever;
     return false;
   }
   // The bound is often the answer, so the search looks near it first, then halves.
@@ -66,7 +66,7 @@ bool StageValues::search_plain(ModuleSet modules, std::int64_t time) {
       low = probe + 1;
     }
   }
-  known = {.least = limits[high], .is_value = true};
+  known = {.min = limits[high], .is_value = true};
   return true;
 }
 
@@ -74,19 +74,19 @@ bool StageValues::search_shared(ModuleSet modules, std::int64_t time) {
   Known& known = known_[modules];
   const std::int64_t before = shared_.steps();
   const SharedPlacer::Answer answer =
-      shared_.solve(modules, {known.least}, {time - 1}, std::max<std::int64_t>(steps_left_, 1));
+      shared_.solve(modules, {known.min}, {time - 1}, std::max<std::int64_t>(steps_left_, 1));
   steps_left_ -= shared_.steps() - before;
   is_exact_ = is_exact_ && answer.is_proven;
   if (answer.value) {
-    known = {.least = answer.value->count, .is_value = true};
+    known = {.min = answer.value->count, .is_value = true};
     return true;
   }
-  known.least = time;
+  known.min = time;
   return false;
 }
 
 std::int64_t StageValues::value(ModuleSet modules) {
-  return is_below(modules, kNever) ? known_[modules].least : kNever;
+  return is_below(modules, kNever) ? known_[modules].min : kNever;
 }
 
 std::vector<PlacedModule> StageValues::place(ModuleSet modules) {

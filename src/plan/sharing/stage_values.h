@@ -35,8 +35,8 @@ class StageValues {
 
  private:
   struct Known {
-    std::int64_t least = -1;  // lower bound; -1: nothing known yet
-    bool is_value = false;    // the bound is reached
+    std::int64_t min = -1;  // lower bound; -1: nothing known yet
+    bool is_value = false;  // the bound is reached
   };
   [[nodiscard]] bool is_plain(ModuleSet modules) const;
   [[nodiscard]] bool search_plain(ModuleSet modules, std::int64_t time);

@@ -77,7 +77,7 @@ Balance balance(const BalanceProblem& problem, const BalanceBudget& budget) {
   Partition partition(problem);
   place_longest_first(partition);
   bool is_finished = false;
-  if (partition.items() <= kMostExactItems) {
+  if (partition.items() <= kMaxExactItems) {
     is_finished = solve_exactly(partition, budget, result);
   } else {
     Effort effort(budget);
@@ -94,9 +94,9 @@ Balance balance(const BalanceProblem& problem, const BalanceBudget& budget) {
 }
 
 void check_problem(const BalanceProblem& problem) {
-  TRIB_REQUIRE(problem.buckets >= 1 && problem.buckets <= kMostBuckets,
+  TRIB_REQUIRE(problem.buckets >= 1 && problem.buckets <= kMaxBuckets,
                .what = "schedule: number of buckets out of range", .found = str(problem.buckets),
-               .expected = str("1 to ", kMostBuckets));
+               .expected = str("1 to ", kMaxBuckets));
   TRIB_REQUIRE(problem.dimensions >= 1 && std::ssize(problem.loads) % problem.dimensions == 0,
                .what = "schedule: loads are no whole rows",
                .found = str(problem.loads.size(), " loads in ", problem.dimensions, " dimensions"),
@@ -106,9 +106,9 @@ void check_problem(const BalanceProblem& problem) {
     const std::size_t dimension = i % total.size();
     const std::int64_t load = problem.loads[i];
     TRIB_REQUIRE(
-        load >= 0 && load <= kMostLoad - total[dimension], .what = "schedule: load out of range",
+        load >= 0 && load <= kMaxLoad - total[dimension], .what = "schedule: load out of range",
         .where = str("item ", i / total.size(), ", dimension ", dimension), .found = str(load),
-        .expected = str("at least 0, and at most ", kMostLoad, " in all items together"));
+        .expected = str("at least 0, and at most ", kMaxLoad, " in all items together"));
     total[dimension] += load;
   }
   const std::int64_t held = std::ssize(problem.held);
@@ -116,8 +116,8 @@ void check_problem(const BalanceProblem& problem) {
                .what = "schedule: buckets hold other dimensions than items have",
                .found = str(held, " loads"), .expected = str(problem.dimensions, ", or none"));
   for (const std::int64_t load : problem.held)
-    TRIB_REQUIRE(load >= 0 && load <= kMostLoad, .what = "schedule: held load out of range",
-                 .found = str(load), .expected = str("0 to ", kMostLoad));
+    TRIB_REQUIRE(load >= 0 && load <= kMaxLoad, .what = "schedule: held load out of range",
+                 .found = str(load), .expected = str("0 to ", kMaxLoad));
 }
 
 std::int64_t balance_value(const BalanceProblem& problem, std::span<const std::int32_t> bucket_of) {

@@ -55,7 +55,7 @@ struct Balance {
 /// owns:   nothing; equal items are alike, so the value does not depend on the order of the items;
 ///         with at least as many items as buckets no bucket is empty
 /// errors: Fault::kInput when there is no bucket or no dimension, when loads are no whole rows or
-///         below 0, and when a dimension adds up to more than kMostLoad
+///         below 0, and when a dimension adds up to more than kMaxLoad
 /// cost:   2,048 items in two dimensions over 256 buckets: bench/schedule/balance_bench
 /// source: DFLOP, equation 6, in d dimensions; its bound and search are ours
 [[nodiscard]] Balance balance(const BalanceProblem& problem, const BalanceBudget& budget = {});
@@ -67,7 +67,7 @@ void check_problem(const BalanceProblem& problem);
 [[nodiscard]] std::int64_t balance_value(const BalanceProblem& problem,
                                          std::span<const std::int32_t> bucket_of);
 
-inline constexpr std::int64_t kMostLoad = std::int64_t{1} << 60;
-inline constexpr std::int64_t kMostBuckets = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMaxLoad = std::int64_t{1} << 60;
+inline constexpr std::int64_t kMaxBuckets = std::int64_t{1} << 20;
 
 }  // namespace tributary::schedule

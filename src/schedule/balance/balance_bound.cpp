@@ -33,9 +33,9 @@ std::int64_t bound_by_unit(std::span<const std::int64_t> distinct,
 }
 
 /// The largest unit that every load holds as often as it holds `about`, rounded; 0 when that is not
-/// above `least`.
+/// above `min`.
 std::int64_t tighten_unit(std::span<const std::int64_t> distinct, std::int64_t about,
-                          std::int64_t least) {
+                          std::int64_t min) {
   std::int64_t unit = std::numeric_limits<std::int64_t>::max();
   for (const std::int64_t load : distinct) {
     const std::int64_t times = (load + about / 2) / about;
@@ -43,7 +43,7 @@ std::int64_t tighten_unit(std::span<const std::int64_t> distinct, std::int64_t a
     // Loads hold times * about up to half of `about`, so larger loads allow no smaller unit.
     if (about - (about + 1) / 2 / times - 1 >= unit) break;
     unit = std::min(unit, load / times);
-    if (unit <= least) return 0;
+    if (unit <= min) return 0;
   }
   return unit;
 }

@@ -11,9 +11,9 @@ namespace tributary::schedule {
 ///
 /// units:  `partition` holds an arrangement to begin with; `bound` is balance_bound(). True when
 ///         the result is proven to be the optimum, false when the effort was used up
-/// cost:   exponential; meant for kMostExactItems items
+/// cost:   exponential; meant for kMaxExactItems items
 [[nodiscard]] bool branch_and_bound(Partition& partition, std::int64_t bound, Effort& effort);
 
-inline constexpr std::int32_t kMostExactItems = 24;
+inline constexpr std::int32_t kMaxExactItems = 24;
 
 }  // namespace tributary::schedule

@@ -13,15 +13,15 @@ class Effort {
  public:
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-  /// Allows at most `most` evaluations, even if the budget has more.
-  explicit Effort(const BalanceBudget& budget, std::int64_t most = kNoLimit)
+  /// Allows at most `max` evaluations, even if the budget has more.
+  explicit Effort(const BalanceBudget& budget, std::int64_t max = kNoLimit)
       : is_late_(budget.is_late ? &budget.is_late : nullptr),
-        most_(budget.is_late ? most : std::min(most, budget.evaluations)) {}
+        max_(budget.is_late ? max : std::min(max, budget.evaluations)) {}
 
   /// Counts evaluations; false once they are used up.
   bool spend(std::int64_t evaluations) {
     spent_ += evaluations;
-    is_over_ = is_over_ || spent_ >= most_;
+    is_over_ = is_over_ || spent_ >= max_;
     if (!is_over_ && is_late_ != nullptr && spent_ >= ask_at_) {
       is_over_ = (*is_late_)();
       ask_at_ = spent_ + kAskEvery;
@@ -42,7 +42,7 @@ class Effort {
   static constexpr std::int64_t kAskEvery = 16384;
 
   const std::function<bool()>* is_late_;
-  std::int64_t most_;
+  std::int64_t max_;
   std::int64_t spent_ = 0;
   std::int64_t ask_at_ = 0;
   std::int64_t allowed_ = kNoLimit;

@@ -10,7 +10,7 @@ struct Start {
   std::int32_t worst;
   std::int32_t critical;           // the dimension of its max load
   std::int64_t value;              // its max load
-  std::int64_t most_room;          // max room of any bucket up to that value in that dimension
+  std::int64_t max_room;           // max room of any bucket up to that value in that dimension
   std::vector<std::int64_t> room;  // [dimensions] max room of any bucket below that value
 };
 
@@ -33,14 +33,14 @@ Start describe_start(const Partition& partition, std::int32_t worst) {
   Start start = {.worst = worst,
                  .critical = partition.critical_dimension(worst),
                  .value = partition.value(worst),
-                 .most_room = 0,
+                 .max_room = 0,
                  .room = std::vector<std::int64_t>(partition.dimensions())};
   for (std::int32_t bucket = 0; bucket < partition.buckets(); ++bucket) {
     for (std::int32_t d = 0; d < partition.dimensions(); ++d) {
       start.room[d] = std::max(start.room[d], start.value - 1 - partition.bucket(bucket)[d]);
     }
   }
-  start.most_room = start.room[start.critical] + 1;
+  start.max_room = start.room[start.critical] + 1;
   return start;
 }
 
@@ -51,7 +51,7 @@ std::vector<Candidate> find_returned(const Partition& partition, const Start& st
   const auto ascending = partition.ascending(start.critical);
   const std::ptrdiff_t end = partition.first_at_least(start.critical, load[start.critical]);
   const std::ptrdiff_t begin =
-      partition.first_at_least(start.critical, load[start.critical] - 2 * start.most_room);
+      partition.first_at_least(start.critical, load[start.critical] - 2 * start.max_room);
   effort.spend(end - begin);
   std::vector<Candidate> returned;
   for (std::ptrdiff_t place = begin; place < end; ++place) {
@@ -70,9 +70,9 @@ std::vector<Candidate> find_ejected(const Partition& partition, const Start& sta
   const std::int64_t* load = partition.item(given);
   const auto ascending = partition.ascending(start.critical);
   const std::ptrdiff_t begin =
-      partition.first_at_least(start.critical, load[start.critical] - start.most_room);
+      partition.first_at_least(start.critical, load[start.critical] - start.max_room);
   const std::ptrdiff_t end =
-      partition.first_at_least(start.critical, load[start.critical] + start.most_room);
+      partition.first_at_least(start.critical, load[start.critical] + start.max_room);
   effort.spend(end - begin);
   std::vector<Candidate> ejected;
   for (std::ptrdiff_t place = begin; place < end; ++place) {
@@ -109,7 +109,7 @@ void try_closed_ends(const Partition& partition, const Start& start, const Candi
   const std::int32_t second = partition.bucket_of(ejected.item);
   const auto first = std::partition_point(
       returned.begin(), returned.end(),
-      [&](const Candidate& candidate) { return candidate.load < ejected.load - start.most_room; });
+      [&](const Candidate& candidate) { return candidate.load < ejected.load - start.max_room; });
   effort.spend(returned.end() - first);
   for (auto candidate = first; candidate != returned.end(); ++candidate) {
     const std::int32_t third = partition.bucket_of(candidate->item);

@@ -10,8 +10,8 @@ struct Scan {
   const Partition& partition;
   const Tabu& tabu;
   std::int32_t worst;
-  std::int32_t critical;   // the dimension of its max load
-  std::int64_t most_room;  // max room of other buckets in it up to the allowed value
+  std::int32_t critical;  // the dimension of its max load
+  std::int64_t max_room;  // max room of other buckets in it up to the allowed value
 };
 
 void try_moves(const Scan& scan, std::int32_t given, Exchange& best) {
@@ -34,9 +34,9 @@ std::int64_t try_swaps(const Scan& scan, std::int32_t given, Exchange& best) {
   const Partition& partition = scan.partition;
   const std::int64_t* load = partition.item(given);
   const auto ascending = partition.ascending(scan.critical);
-  const std::int64_t most = load[scan.critical];
-  const std::ptrdiff_t end = partition.first_at_least(scan.critical, most);
-  const std::ptrdiff_t begin = partition.first_at_least(scan.critical, most - scan.most_room);
+  const std::int64_t max = load[scan.critical];
+  const std::ptrdiff_t end = partition.first_at_least(scan.critical, max);
+  const std::ptrdiff_t begin = partition.first_at_least(scan.critical, max - scan.max_room);
   for (std::ptrdiff_t place = end - 1; place >= begin; --place) {
     const std::int32_t taken = ascending[place];
     const std::int32_t bucket = partition.bucket_of(taken);
@@ -54,11 +54,11 @@ std::int64_t try_swaps(const Scan& scan, std::int32_t given, Exchange& best) {
 Scan describe_scan(const Partition& partition, const Tabu& tabu, std::int32_t worst,
                    std::int64_t below) {
   const std::int32_t critical = partition.critical_dimension(worst);
-  std::int64_t least = below;
+  std::int64_t min = below;
   for (std::int32_t bucket = 0; bucket < partition.buckets(); ++bucket) {
-    least = std::min(least, partition.bucket(bucket)[critical]);
+    min = std::min(min, partition.bucket(bucket)[critical]);
   }
-  return {partition, tabu, worst, critical, below - least};
+  return {partition, tabu, worst, critical, below - min};
 }
 
 }  // namespace

@@ -57,26 +57,26 @@ class BucketHeap {
   template <class Dimensions>
   [[nodiscard]] std::size_t choose_of(const std::int64_t* added, Dimensions dimensions) {
     const std::int64_t grows_by = *std::min_element(added, added + dimensions);
-    const std::size_t candidates = std::min<std::size_t>(heap_.size(), kMostCandidates);
+    const std::size_t candidates = std::min<std::size_t>(heap_.size(), kMaxCandidates);
     std::size_t best = 0;
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    std::int64_t min = std::numeric_limits<std::int64_t>::max();
     std::size_t open = 0;
     open_[open++] = 0;
     while (open > 0) {
       const std::size_t place = open_[--open];
       const Entry& entry = heap_[place];
-      if (entry.value + grows_by > least) continue;
+      if (entry.value + grows_by > min) continue;
       const std::int64_t* loads = partition_.bucket(entry.bucket);
       std::int64_t value = 0;
       for (std::int32_t d = 0; d < dimensions; ++d) value = std::max(value, loads[d] + added[d]);
-      if (value < least || (value == least && is_lighter(entry.bucket, heap_[best].bucket))) {
+      if (value < min || (value == min && is_lighter(entry.bucket, heap_[best].bucket))) {
         best = place;
-        least = value;
+        min = value;
         // An empty bucket cannot be beaten.
         if (entry.value == 0 || partition_.members(entry.bucket).empty()) return best;
       }
       for (std::size_t child = 2 * place + 1; child <= 2 * place + 2; ++child)
-        if (child < candidates && heap_[child].value + grows_by <= least) open_[open++] = child;
+        if (child < candidates && heap_[child].value + grows_by <= min) open_[open++] = child;
     }
     return best;
   }
@@ -91,7 +91,7 @@ class BucketHeap {
 
   const Partition& partition_;
   std::vector<Entry> heap_;
-  std::array<std::size_t, kMostCandidates + 1> open_ = {};  // places still to look at
+  std::array<std::size_t, kMaxCandidates + 1> open_ = {};  // places still to look at
 };
 
 /// Where items are enough for all buckets, only items without load can leave one empty.

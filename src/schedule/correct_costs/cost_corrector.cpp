@@ -26,7 +26,7 @@ void check_options(const CorrectionOptions& options) {
         "above 0, at most 1");
   check(options.highest_ratio >= 1 && std::isfinite(options.highest_ratio), "highest_ratio",
         options.highest_ratio, "1 or above, and finite");
-  check(options.least_buckets >= 1, "least_buckets", options.least_buckets, "1 or above");
+  check(options.min_buckets >= 1, "min_buckets", options.min_buckets, "1 or above");
   check(options.residual_band > 0, "residual_band", options.residual_band, "above 0");
   check(options.residual_steps >= 1, "residual_steps", options.residual_steps, "1 or above");
 }
@@ -55,7 +55,7 @@ bool CostCorrector::is_measuring() const {
 Nanoseconds CostCorrector::correct(const CostKey& key, Nanoseconds predicted) const {
   const auto found = state_.ratios.find(key);
   const bool is_known =
-      found != state_.ratios.end() && found->second.buckets >= options_.least_buckets;
+      found != state_.ratios.end() && found->second.buckets >= options_.min_buckets;
   return is_known ? scale(predicted, found->second.ratio) : predicted;
 }
 

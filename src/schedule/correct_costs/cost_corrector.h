@@ -18,8 +18,8 @@ struct CorrectionOptions {
   double weight_of_one = 1e-3;       // of the prior that costs are as predicted, in buckets
   double lowest_ratio = 0.5;
   double highest_ratio = 4;
-  std::int64_t least_buckets = 5;  // with a key before its ratio is used
-  double residual_band = 0.1;      // allowed change of measured / predicted step time
+  std::int64_t min_buckets = 5;  // with a key before its ratio is used
+  double residual_band = 0.1;    // allowed change of measured / predicted step time
   std::int64_t residual_steps = 5;
 };
 

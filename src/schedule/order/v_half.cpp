@@ -154,7 +154,7 @@ class Compaction {
       : grid_(std::move(grid)), microbatches_(microbatches), weights_(weights) {
     if (weights_ == Weights::kAreMoved)
       for (Row& row : grid_) row = with_weights(row);
-    most_in_flight_ = peak_of(grid_);
+    max_in_flight_ = peak_of(grid_);
     places_ = places_of(grid_, microbatches_);
   }
 
@@ -199,7 +199,7 @@ class Compaction {
     for (int slot = latest_needed(visit.stage, visit.cell) + 1; slot < visit.slot; ++slot) {
       if (row[slot].type != kFree) continue;
       std::swap(row[slot], row[visit.slot]);
-      if (peak_of(row) <= most_in_flight_) {
+      if (peak_of(row) <= max_in_flight_) {
         places_[visit.stage][visit.cell.type][visit.cell.index] = slot;
         return;
       }
@@ -210,7 +210,7 @@ class Compaction {
   Grid grid_;
   int microbatches_;
   Weights weights_;
-  int most_in_flight_ = 0;
+  int max_in_flight_ = 0;
   Places places_;
 };
 

@@ -368,9 +368,9 @@ std::vector<Violation> check_schedule(const Schedule& schedule, const Buffers& b
 void require_valid(const Schedule& schedule, const Buffers& buffers) {
   const std::vector<Violation> violations = check_schedule(schedule, buffers);
   if (violations.empty()) return;
-  constexpr std::size_t kMostShown = 20;
+  constexpr std::size_t kMaxShown = 20;
   std::string list;
-  for (std::size_t i = 0; i < std::min(violations.size(), kMostShown); ++i)
+  for (std::size_t i = 0; i < std::min(violations.size(), kMaxShown); ++i)
     list += str("\n  ", violations[i].where, ": ", violations[i].found,
                 " (rule: ", name_of(violations[i].rule), ")");
   TRIB_RAISE(Fault::kInput, .what = "schedule: action lists break the rules of their pipeline",

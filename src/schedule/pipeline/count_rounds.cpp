@@ -39,7 +39,7 @@ std::string describe_orders(const Pipeline& pipeline) {
 }  // namespace
 
 int count_rounds(const Pipeline& pipeline, std::size_t fullest) {
-  constexpr int kMostRounds = 1'000'000;
+  constexpr int kMaxRounds = 1'000'000;
   int count = static_cast<int>(std::max<std::size_t>(1, fullest));
   std::size_t that_took = 0;  // modules in a row that accepted the count
   for (std::size_t at = 0; that_took < pipeline.modules.size();
@@ -47,10 +47,10 @@ int count_rounds(const Pipeline& pipeline, std::size_t fullest) {
     const int raised = raise_to_fit(pipeline.modules[at], count);
     that_took = raised == count ? that_took + 1 : 1;
     count = raised;
-    TRIB_REQUIRE(count <= kMostRounds,
+    TRIB_REQUIRE(count <= kMaxRounds,
                  .what = "schedule: orders of the modules take no equal number",
                  .where = str("modules.", pipeline.modules[at].name, ".schedule"),
-                 .found = str("none from ", fullest, " to ", kMostRounds, " microbatches for ",
+                 .found = str("none from ", fullest, " to ", kMaxRounds, " microbatches for ",
                               describe_orders(pipeline)),
                  .expected = "a number that fills the groups of all",
                  .fix = "give the modules equal stages, or another order than interleaved");

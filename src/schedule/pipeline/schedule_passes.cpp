@@ -78,14 +78,14 @@ ActionList without_needless_passes(const PipelineMap& map, int module, int stage
   return needed;
 }
 
-int most_ahead(const ActionList& list) {
+int max_ahead(const ActionList& list) {
   int live = 0;
-  int most = 0;
+  int max = 0;
   for (const Action& action : list) {
-    if (action.op == Op::kForward) most = std::max(most, ++live);
+    if (action.op == Op::kForward) max = std::max(max, ++live);
     if (gives_weight_gradient(action.op)) --live;
   }
-  return most;
+  return max;
 }
 
 /// Fills the lists of one module, after those of the modules that it feeds.
@@ -103,7 +103,7 @@ class ModuleSchedule {
         const int lane = map_.lane_of({index_, replica, stage});
         schedule_.lists[lane] = without_needless_passes(map_, index_, stage, lists[stage]);
         schedule_.in_flight[lane] =
-            is_branch ? most_ahead(lists[stage]) : traits_of(module_.order).in_flight(shape, stage);
+            is_branch ? max_ahead(lists[stage]) : traits_of(module_.order).in_flight(shape, stage);
       }
     }
   }

@@ -128,23 +128,23 @@ class StagePlaces {
 
  private:
   int place_forward(const PassGroups& groups, std::int64_t pass, const std::vector<int>& before) {
-    const int least = before.empty() ? 0 : before.back();
+    const int min = before.empty() ? 0 : before.back();
     const Time needed = backbone_.begin_of(groups.first_of(pass));
-    const auto found = longest_gap(least, 0, needed, kForward);
+    const auto found = longest_gap(min, 0, needed, kForward);
     if (found) return *found;
     const Time ahead = backbone_.begin_of(groups.first_of(std::max<std::int64_t>(0, pass - 1)));
-    int last = least;
+    int last = min;
     while (last < backbone_.passes(stage_) && backbone_.gap_begin(stage_, last + 1) <= ahead)
       ++last;
     return last;
   }
 
   int place_backward(const PassGroups& groups, std::int64_t pass, const std::vector<int>& before) {
-    const int least = before.empty() ? 0 : before.back();
-    const auto found = longest_gap(least, given(groups, pass), kForever, kBackward);
+    const int min = before.empty() ? 0 : before.back();
+    const auto found = longest_gap(min, given(groups, pass), kForever, kBackward);
     if (found) return *found;
     if (pass + 1 == groups.passes) return backbone_.passes(stage_);
-    int first = least;
+    int first = min;
     while (first < backbone_.passes(stage_) &&
            backbone_.gap_end(stage_, first) < given(groups, pass + 1))
       ++first;
@@ -157,13 +157,13 @@ class StagePlaces {
   }
 
   enum class Equal { kFirst, kLast };
-  /// The place from `least` on with the longest gap between two times, less what is placed there
+  /// The place from `min` on with the longest gap between two times, less what is placed there
   /// already; none where no gap is left.
-  std::optional<int> longest_gap(int least, Time from, Time until, Time length,
+  std::optional<int> longest_gap(int min, Time from, Time until, Time length,
                                  Equal of_equals = Equal::kFirst) {
     std::optional<int> found;
     Time longest = 0;
-    for (int next = least; next <= backbone_.passes(stage_); ++next) {
+    for (int next = min; next <= backbone_.passes(stage_); ++next) {
       const Time begin = std::max(from, backbone_.gap_begin(stage_, next));
       const Time end = std::min(until, backbone_.gap_end(stage_, next));
       const Time left = end - begin - used_[static_cast<std::size_t>(next)];
@@ -237,7 +237,7 @@ class Turns {
       for (const Block& block : blocks_[lane])
         for (const ActionList* part : {&block.takes, &block.passes, &block.gives})
           list.insert(list.end(), part->begin(), part->end());
-      if (map_.is_colocated(lane)) schedule_.in_flight[lane] = most_kept(list);
+      if (map_.is_colocated(lane)) schedule_.in_flight[lane] = max_kept(list);
     }
   }
 
@@ -267,14 +267,14 @@ class Turns {
     }
   }
 
-  static int most_kept(const ActionList& list) {
+  static int max_kept(const ActionList& list) {
     int kept = 0;
-    int most = 0;
+    int max = 0;
     for (const Action& action : list) {
-      if (action.op == Op::kForward) most = std::max(most, ++kept);
+      if (action.op == Op::kForward) max = std::max(max, ++kept);
       if (gives_input_gradient(action.op)) --kept;
     }
-    return most;
+    return max;
   }
 
   const PipelineMap& map_;

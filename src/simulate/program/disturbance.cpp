@@ -9,7 +9,7 @@
 namespace tributary::simulate {
 namespace {
 
-constexpr int kMostTries = 10'000;  // at the work between two checkpoints
+constexpr int kMaxTries = 10'000;  // at the work between two checkpoints
 
 Nanoseconds longer(Nanoseconds time, double factor) {
   return {std::llround(static_cast<double>(time.count) * factor)};
@@ -18,14 +18,14 @@ Nanoseconds longer(Nanoseconds time, double factor) {
 }  // namespace
 
 void check_disturbance(const Disturbance& of) {
-  const auto require = [&](const char* name, double found, double least, double most) {
-    TRIB_REQUIRE(found >= least && found <= most, .what = "simulate: disturbance cannot be drawn",
-                 .where = name, .found = str(found), .expected = str(least, " to ", most));
+  const auto require = [&](const char* name, double found, double min, double max) {
+    TRIB_REQUIRE(found >= min && found <= max, .what = "simulate: disturbance cannot be drawn",
+                 .where = name, .found = str(found), .expected = str(min, " to ", max));
   };
   require("stragglers", of.straggler_share, 0, 1);
-  require("straggler_factor", of.straggler_factor, 1, kMostSlowdown);
+  require("straggler_factor", of.straggler_factor, 1, kMaxSlowdown);
   require("anomalies", of.anomaly_share, 0, 1);
-  require("anomaly_factor", of.anomaly_factor, 1, kMostSlowdown);
+  require("anomaly_factor", of.anomaly_factor, 1, kMaxSlowdown);
   require("failure_hours", of.hours_between_failures, 0, kLongestTime);
   require("restart_seconds", of.restart_s, 0, kLongestTime);
   require("checkpoint_steps", static_cast<double>(of.checkpoint_steps), 1, kLongestTime);
@@ -68,7 +68,7 @@ FailureCost play_failures(const Disturbance& disturbance, std::int64_t ranks,
       if (until_s >= work_s) break;
       ++cost.failures;
       cost.lost_s += until_s + disturbance.restart_s;
-      if (tries < kMostTries) continue;
+      if (tries < kMaxTries) continue;
       cost.goodput = 0;
       return cost;
     }

@@ -22,8 +22,8 @@ struct Disturbance {
   }
 };
 
-inline constexpr double kMostSlowdown = 1000;  // two of them still fit passes of weeks
-inline constexpr double kLongestTime = 1e9;    // hours, seconds or steps
+inline constexpr double kMaxSlowdown = 1000;  // two of them still fit passes of weeks
+inline constexpr double kLongestTime = 1e9;   // hours, seconds or steps
 
 /// errors: Fault::kInput naming a value that is not finite or out of range; within these ranges all
 ///         pass times fit in nanoseconds

@@ -155,12 +155,12 @@ std::vector<std::int64_t> ranks_of_lanes(const config::Plan& plan, const StepPro
 Network network_of(const config::Plan& plan, const config::Cluster& cluster,
                    const StepProgram& program, const ReplicaFolding& folding,
                    const NetworkOptions& options) {
-  std::int64_t most = -1;
+  std::int64_t max = -1;
   for (const config::ModulePlan& module : plan.modules)
-    for (const std::int64_t rank : module.ranks) most = std::max(most, rank);
-  TRIB_REQUIRE(most < cluster.devices, .what = "simulate: cluster is too small for the plan",
+    for (const std::int64_t rank : module.ranks) max = std::max(max, rank);
+  TRIB_REQUIRE(max < cluster.devices, .what = "simulate: cluster is too small for the plan",
                .where = str("cluster ", cluster.name, " devices"),
-               .found = str(cluster.devices, " devices"), .expected = str("at least ", most + 1));
+               .found = str(cluster.devices, " devices"), .expected = str("at least ", max + 1));
   TRIB_REQUIRE(!cluster.levels.empty(), .what = "simulate: cluster has no links",
                .where = "cluster.levels", .expected = "at least one level");
   const std::vector<std::int64_t> ranks = first_ranks(plan, program);

@@ -20,11 +20,11 @@ class Bounds {
         in_pace_(ahead.in_pace),
         chains_(program, load, network, ahead.lanes) {}
 
-  [[nodiscard]] Nanoseconds most_work() const {
-    Nanoseconds most;
+  [[nodiscard]] Nanoseconds max_work() const {
+    Nanoseconds max;
     for (int lane = 0; lane < program_.lanes(); ++lane)
-      if (in_pace_ || !chains_.is_ahead(lane)) most = std::max(most, work_of(lane));
-    return most;
+      if (in_pace_ || !chains_.is_ahead(lane)) max = std::max(max, work_of(lane));
+    return max;
   }
 
   [[nodiscard]] Nanoseconds longest_path() const {
@@ -92,13 +92,13 @@ class Bounds {
 
   /// 0 for a lane without passes. A lane ahead may work at any time, so only its passes count.
   [[nodiscard]] Nanoseconds work_of(int lane) const {
-    Nanoseconds most = work_of(std::span(&lane, 1));
+    Nanoseconds max = work_of(std::span(&lane, 1));
     for (std::vector<int>& of_rank : program_.map().lanes_on_ranks(lane)) {
       if (of_rank.empty()) continue;
       of_rank.insert(of_rank.begin(), lane);
-      most = std::max(most, work_of(of_rank));
+      max = std::max(max, work_of(of_rank));
     }
-    return most;
+    return max;
   }
   /// Of lanes on one rank.
   [[nodiscard]] Nanoseconds work_of(std::span<const int> lanes) const {
@@ -204,7 +204,7 @@ StepBound bound_step(const StepProgram& program, const StepLoad& load, const Net
                      const LanesAhead& ahead) {
   check_load(program, load, network);
   const Bounds bounds(program, load, network, ahead);
-  return {.work = bounds.most_work(),
+  return {.work = bounds.max_work(),
           .path = bounds.longest_path(),
           .link = bounds.busiest_link(),
           .stream = bounds.longest_stream()};

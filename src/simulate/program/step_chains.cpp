@@ -167,26 +167,26 @@ Nanoseconds StepChains::travel(int message) const {
                      load_.bytes_of(program_, message));
 }
 
-Nanoseconds StepChains::least_travel(int channel) const {
+Nanoseconds StepChains::min_travel(int channel) const {
   const Channel& of = program_.channels()[channel];
-  Nanoseconds least = kUnbounded;
-  for (int i = 0; i < of.messages; ++i) least = std::min(least, travel(of.first_message + i));
-  return least;
+  Nanoseconds min = kUnbounded;
+  for (int i = 0; i < of.messages; ++i) min = std::min(min, travel(of.first_message + i));
+  return min;
 }
 
 /// Time of a lane's forwards, or backwards, plus the min of `beyond` before, or after, them.
 Nanoseconds StepChains::work_with(int lane, bool forward,
                                   const std::vector<Nanoseconds>& beyond) const {
   Nanoseconds work;
-  Nanoseconds least = kUnbounded;
+  Nanoseconds min = kUnbounded;
   for (int action = program_.first_action(lane); action < program_.first_action(lane + 1);
        ++action) {
     if (program_.kind(action) != StepKind::kPass) continue;
     if ((program_.action(action).op == schedule::Op::kForward) != forward) continue;
     work += load_.duration[action];
-    least = std::min(least, beyond[action]);
+    min = std::min(min, beyond[action]);
   }
-  return work + least;
+  return work + min;
 }
 
 /// Lower bound at an edge that carries one batch. A receiving lane starts after all forwards of the
@@ -201,8 +201,7 @@ Nanoseconds StepChains::gate(int lane, bool forward) {
     const Channel& of = program_.channels()[channel];
     const auto [own, other] = forward ? std::pair(of.to, of.from) : std::pair(of.from, of.to);
     if (own != lane || of.op != op || (forward && is_ahead(other))) continue;
-    gate =
-        std::max(gate, work_with(other, forward, forward ? head_ : tail_) + least_travel(channel));
+    gate = std::max(gate, work_with(other, forward, forward ? head_ : tail_) + min_travel(channel));
   }
   return gate;
 }

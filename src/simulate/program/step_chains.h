@@ -46,7 +46,7 @@ class StepChains {
   template <class Visit>
   void for_needs(int pass, const Visit& visit) const;
   [[nodiscard]] Nanoseconds travel(int message) const;
-  [[nodiscard]] Nanoseconds least_travel(int channel) const;
+  [[nodiscard]] Nanoseconds min_travel(int channel) const;
   [[nodiscard]] Nanoseconds work_with(int lane, bool forward,
                                       const std::vector<Nanoseconds>& beyond) const;
   Nanoseconds gate(int lane, bool forward);

@@ -84,8 +84,8 @@ MixtureSound mixture_sound(const config::ModuleGraph& model) {
 }
 
 std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step, std::int64_t count,
-                                     MixtureSound sound, Tokens most) {
-  constexpr int kMostDraws = 1000;
+                                     MixtureSound sound, Tokens max) {
+  constexpr int kMaxDraws = 1000;
   std::vector<SampleSize> samples;
   for (std::int64_t i = 0; i < count; ++i) {
     RandomStream random(seed, "mixture", step, static_cast<std::uint64_t>(i));
@@ -95,10 +95,10 @@ std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step, std
       return sound == MixtureSound::kNone ? drawn.size : add_sound(drawn, sounds);
     };
     SampleSize sample = draw_next();
-    for (int draw = 1; most.count > 0 && sample.tokens > most.count; ++draw) {
+    for (int draw = 1; max.count > 0 && sample.tokens > max.count; ++draw) {
       TRIB_REQUIRE(
-          draw < kMostDraws, .what = "simulate: samples of the mixture do not fit",
-          .where = "batch.capacity_tokens", .found = str(most),
+          draw < kMaxDraws, .what = "simulate: samples of the mixture do not fit",
+          .where = "batch.capacity_tokens", .found = str(max),
           .expected = "room for a photo, a document, pictures or a video: some 1000 tokens",
           .fix = "raise batch.capacity_tokens, or give sizes of your own");
       sample = draw_next();
@@ -186,11 +186,11 @@ void deal_round(std::span<const SampleSize> samples, std::vector<int> members, c
   std::stable_sort(members.begin(), members.end(),
                    [&](int a, int b) { return samples[a].units(media) > samples[b].units(media); });
   for (const int member : members) {
-    std::size_t least = 0;
+    std::size_t min = 0;
     for (std::size_t replica = 1; replica < replicas.size(); ++replica)
-      if (replicas[replica][round].of(media).tokens < replicas[least][round].of(media).tokens)
-        least = replica;
-    add_sample(replicas[least][round], samples[member]);
+      if (replicas[replica][round].of(media).tokens < replicas[min][round].of(media).tokens)
+        min = replica;
+    add_sample(replicas[min][round], samples[member]);
   }
 }
 
@@ -199,18 +199,18 @@ void deal_passes(std::span<const SampleSize> samples, const std::vector<std::vec
                  std::vector<std::vector<cost::MicrobatchShape>>& replicas) {
   const schedule::PassGroups groups(module.passes, std::ssize(rounds));
   using Load = std::tuple<std::int64_t, int, std::size_t>;  // media, samples, replica
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
-  for (std::size_t replica = 0; replica < replicas.size(); ++replica) least.push({0, 0, replica});
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> min;
+  for (std::size_t replica = 0; replica < replicas.size(); ++replica) min.push({0, 0, replica});
   using Member = std::pair<int, std::size_t>;  // sample, pass
   const auto deal = [&](std::vector<Member> members) {
     std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
       return samples[a.first].units(media) > samples[b.first].units(media);
     });
     for (const auto& [sample, pass] : members) {
-      const auto [load, count, replica] = least.top();
-      least.pop();
+      const auto [load, count, replica] = min.top();
+      min.pop();
       add_sample(replicas[replica][pass], samples[sample]);
-      least.push({load + samples[sample].units(media), count + 1, replica});
+      min.push({load + samples[sample].units(media), count + 1, replica});
     }
   };
   std::vector<Member> members;

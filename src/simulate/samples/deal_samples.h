@@ -43,7 +43,7 @@ enum class MixtureSound { kNone, kBesidePictures };
 /// are the same, and each video has a clip of its own length (a frame is a second); of the others
 /// one in four has a spoken clip of 2 to 30 s.
 ///
-/// shape:  `count` samples; the same for the same seed and step. Samples longer than `most` are
+/// shape:  `count` samples; the same for the same seed and step. Samples longer than `max` are
 ///         drawn again, since the trainer leaves them out; null allows every length.
 /// errors: Fault::kInput when hardly any sample is short enough
 /// source: docs/theory/planning.md, "Sample mixture"; a second of sound has 50 positions and 25
@@ -51,7 +51,7 @@ enum class MixtureSound { kNone, kBesidePictures };
 [[nodiscard]] std::vector<SampleSize> draw_mixture(std::uint64_t seed, std::uint64_t step,
                                                    std::int64_t count,
                                                    MixtureSound sound = MixtureSound::kNone,
-                                                   Tokens most = {});
+                                                   Tokens max = {});
 
 /// Sizes seen in a data set, and how often each.
 struct RecordedSizes {

@@ -23,13 +23,13 @@ struct DrawnItems {
 };
 
 /// Stops before the first item whose rounded size does not fit.
-DrawnItems draw_items(const ItemDraw& of, std::int64_t items, std::int64_t most_tokens,
+DrawnItems draw_items(const ItemDraw& of, std::int64_t items, std::int64_t max_tokens,
                       std::int64_t& tokens, RandomStream& random) {
   DrawnItems drawn;
   while (drawn.items < items) {
     const std::int64_t units = rounded(draw_number(of.units, random));
     const std::int64_t own = rounded(static_cast<double>(units) / of.units_per_token);
-    if (most_tokens > 0 && tokens + own > most_tokens) break;
+    if (max_tokens > 0 && tokens + own > max_tokens) break;
     drawn.units += units;
     tokens += own;
     ++drawn.items;
@@ -38,7 +38,7 @@ DrawnItems draw_items(const ItemDraw& of, std::int64_t items, std::int64_t most_
   return drawn;
 }
 
-SampleSize draw_sample(const config::SampleClass& of, std::int64_t most_tokens,
+SampleSize draw_sample(const config::SampleClass& of, std::int64_t max_tokens,
                        RandomStream& random) {
   const auto count = [&](const config::Draw& draw) {
     return static_cast<std::int64_t>(std::floor(draw_number(draw, random)));
@@ -46,10 +46,10 @@ SampleSize draw_sample(const config::SampleClass& of, std::int64_t most_tokens,
   const std::int64_t items = count(of.items);
   std::int64_t tokens = rounded(draw_number(of.text, random));
   const DrawnItems images =
-      draw_items({of.patches, of.patches_per_token}, items, most_tokens, tokens, random);
+      draw_items({of.patches, of.patches_per_token}, items, max_tokens, tokens, random);
   const DrawnItems clips =
-      draw_items({of.frames, of.frames_per_token}, count(of.clips), most_tokens, tokens, random);
-  if (most_tokens > 0) tokens = std::min(tokens, most_tokens);
+      draw_items({of.frames, of.frames_per_token}, count(of.clips), max_tokens, tokens, random);
+  if (max_tokens > 0) tokens = std::min(tokens, max_tokens);
   return {.tokens = std::max<std::int64_t>(tokens, 1),
           .patches = images.units,
           .items = images.items,
@@ -87,7 +87,7 @@ std::vector<SampleSize> draw_samples(const config::StudyData& data, MixtureSound
     std::size_t chosen = 0;
     while (chosen + 1 < data.classes.size() && place >= data.classes[chosen].weight)
       place -= data.classes[chosen++].weight;
-    samples.push_back(draw_sample(data.classes[chosen], data.most_tokens, random));
+    samples.push_back(draw_sample(data.classes[chosen], data.max_tokens, random));
   }
   return samples;
 }

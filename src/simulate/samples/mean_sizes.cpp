@@ -21,7 +21,7 @@ MeanSizes measure(const std::vector<std::vector<SampleSize>>& batches, CountOf u
       sum += size;
       if (items(sample) > 0) squared += size * size / items(sample);
       all_items += items(sample);
-      if (sizes.least == 0 || size < sizes.least) sizes.least = size;
+      if (sizes.min == 0 || size < sizes.min) sizes.min = size;
     }
     samples += static_cast<double>(batch.size());
     sizes.mean += sum;

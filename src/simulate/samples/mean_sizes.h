@@ -11,7 +11,7 @@ struct MeanSizes {
   double mean = 0;      // units of a sample: patches, positions of sound, tokens
   double item = 1;      // of an image or a clip; for the backbone of a sample
   double attended = 1;  // sum of squares / sum of items: the length with equal attention
-  double least = 0;     // min over samples
+  double min = 0;       // min over samples
   double batch = 0;     // of the largest batch
 };
 

@@ -13,11 +13,11 @@ namespace {
 
 using config::CollectiveOp;
 
-constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 30;
-constexpr std::int64_t kMostRanks = 1 << 20;
-constexpr std::int64_t kMostRows = 10'000'000;
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
-constexpr std::int64_t kMostPasses = 1 << 22;  // forwards of all chunks of all stages
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
+constexpr std::int64_t kMaxRanks = 1 << 20;
+constexpr std::int64_t kMaxRows = 10'000'000;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kMaxPasses = 1 << 22;  // forwards of all chunks of all stages
 constexpr std::string_view kKind = "HYBRID_TRANSFORMER_FWD_IN_BCKWD";
 
 /// A degree of the header. All are required.
@@ -76,9 +76,9 @@ class HeaderReader {
     const auto degree = std::find_if(kDegrees.begin(), kDegrees.end(),
                                      [&](const Degree& each) { return key == each.key; });
     if (degree != kDegrees.end()) {
-      workload_.*(degree->value) = text_.whole(field + 1, key, 1, kMostRanks);
+      workload_.*(degree->value) = text_.whole(field + 1, key, 1, kMaxRanks);
     } else if (key == kMessage) {
-      workload_.message = {text_.whole(field + 1, key, 0, kMostBytes)};
+      workload_.message = {text_.whole(field + 1, key, 0, kMaxBytes)};
     } else {
       read_recompute(field, key);
     }
@@ -88,7 +88,7 @@ class HeaderReader {
   void read_recompute(std::size_t field, const std::string& key) const {
     const bool is_known = std::find(kRecompute.begin(), kRecompute.end(), key) != kRecompute.end();
     if (!is_known) refuse_key(field, key);
-    TRIB_REQUIRE(text_.whole(field + 1, key, 0, kMostRows) == 0,
+    TRIB_REQUIRE(text_.whole(field + 1, key, 0, kMaxRows) == 0,
                  .what = "simulate: layers that are computed again are not read from a workload",
                  .where = text_.where(field + 1), .found = escaped(text_.at(field + 1).text),
                  .expected = "0, as AICB writes it",
@@ -138,9 +138,9 @@ class HeaderReader {
                  .found = "0", .expected = "the bytes that go from stage to stage, above 0");
     const double passes = static_cast<double>(stages) * static_cast<double>(workload_.chunks) *
                           static_cast<double>(workload_.microbatches);
-    TRIB_REQUIRE(passes <= kMostPasses, .what = "simulate: workload has too many passes",
+    TRIB_REQUIRE(passes <= kMaxPasses, .what = "simulate: workload has too many passes",
                  .where = at("ga"), .found = str("pp x vpp x ga = ", passes),
-                 .expected = str("at most ", kMostPasses));
+                 .expected = str("at most ", kMaxPasses));
   }
 
   const WorkloadText& text_;
@@ -170,7 +170,7 @@ class RowReader {
                  .expected =
                      "12: name, dependency, three times (time, collective, bytes), "
                      "process time");
-    (void)text_.whole(1, "dependency", -1, kMostRows);
+    (void)text_.whole(1, "dependency", -1, kMaxRows);
     WorkloadRow row{.name = std::string(text_.at(0).text)};
     row.forward = read_pass(2, "forward time", WorkloadGroup::kTensor);
     row.input_gradient = read_pass(5, "input gradient time", WorkloadGroup::kTensor);
@@ -184,7 +184,7 @@ class RowReader {
                                        WorkloadGroup plain) const {
     WorkloadPass pass{.compute = text_.time(field, name)};
     pass.collective = read_collective(field + 1, plain);
-    const std::int64_t bytes = text_.whole(field + 2, "bytes of a collective", 0, kMostBytes);
+    const std::int64_t bytes = text_.whole(field + 2, "bytes of a collective", 0, kMaxBytes);
     if (pass.collective) pass.collective->bytes = {bytes};
     return pass;
   }
@@ -219,7 +219,7 @@ std::int64_t read_count(WorkloadText& text) {
   TRIB_REQUIRE(text.fields().size() == 1, .what = "simulate: workload does not say its rows",
                .where = text.where(), .found = str(text.fields().size(), " fields"),
                .expected = "their number, alone in line 2");
-  return text.whole(0, "number of rows", 1, kMostRows);
+  return text.whole(0, "number of rows", 1, kMaxRows);
 }
 
 /// Reads rows until the end of the file; blank lines may follow them.
@@ -239,10 +239,10 @@ void read_rows(WorkloadText& text, std::int64_t count, SimaiWorkload& workload) 
     const WorkloadRow& row = workload.rows.emplace_back(reader.read());
     time += static_cast<double>(row.forward.compute.count + row.input_gradient.compute.count +
                                 row.weight_gradient.compute.count);
-    TRIB_REQUIRE(time <= static_cast<double>(kMostWorkloadTime),
+    TRIB_REQUIRE(time <= static_cast<double>(kMaxWorkloadTime),
                  .what = "simulate: rows of a workload take too long", .where = text.where(),
                  .found = str(time, " ns up to here"),
-                 .expected = str("at most ", kMostWorkloadTime, " ns"));
+                 .expected = str("at most ", kMaxWorkloadTime, " ns"));
   }
   TRIB_REQUIRE(std::ssize(workload.rows) == count,
                .what = "simulate: workload has another number of rows than it says",
@@ -253,8 +253,8 @@ void read_rows(WorkloadText& text, std::int64_t count, SimaiWorkload& workload) 
 }  // namespace
 
 SimaiWorkload parse_simai_workload(std::string_view text, const std::string& path) {
-  TRIB_REQUIRE(text.size() <= kMostFileBytes, .what = "simulate: workload is too large",
-               .where = path, .expected = str("at most ", kMostFileBytes, " bytes"));
+  TRIB_REQUIRE(text.size() <= kMaxFileBytes, .what = "simulate: workload is too large",
+               .where = path, .expected = str("at most ", kMaxFileBytes, " bytes"));
   SimaiWorkload workload{.path = path};
   WorkloadText lines(text, path);
   (void)lines.next_line();
@@ -266,7 +266,7 @@ SimaiWorkload parse_simai_workload(std::string_view text, const std::string& pat
 
 SimaiWorkload read_simai_workload(const std::string& path) {
   return parse_simai_workload(
-      read_given_file(path, kMostFileBytes,
+      read_given_file(path, kMaxFileBytes,
                       {.what = "simulate: workload cannot be read",
                        .expected = "a workload of SimAI, docs/formats/simai_workload.md"}),
       path);

@@ -17,10 +17,10 @@ namespace {
 constexpr std::string_view kFirstStageRow = "embedding_layer";
 
 void require_possible(double ns, const std::string& path) {
-  TRIB_REQUIRE(ns >= 0 && ns <= static_cast<double>(kMostWorkloadTime),
+  TRIB_REQUIRE(ns >= 0 && ns <= static_cast<double>(kMaxWorkloadTime),
                .what = "simulate: collectives of a workload take too long", .where = path,
                .found = ns < 0 ? "more than 2^63 ns" : str(ns, " ns"),
-               .expected = str("at most ", kMostWorkloadTime, " ns"),
+               .expected = str("at most ", kMaxWorkloadTime, " ns"),
                .fix = "look at its bytes and process times, and at the links of the cluster");
 }
 

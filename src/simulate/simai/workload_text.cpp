@@ -36,31 +36,31 @@ std::string WorkloadText::where(std::size_t field) const {
   return str(where(), ":", fields_[field].column);
 }
 
-std::optional<double> WorkloadText::number(std::size_t field, std::int64_t most) const {
+std::optional<double> WorkloadText::number(std::size_t field, std::int64_t max) const {
   const std::string_view text = fields_[field].text;
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number = error == std::errc() && end == text.data() + text.size();
-  if (!is_number || !(value <= static_cast<double>(most))) return std::nullopt;
+  if (!is_number || !(value <= static_cast<double>(max))) return std::nullopt;
   return value;
 }
 
-std::int64_t WorkloadText::whole(std::size_t field, std::string_view name, std::int64_t least,
-                                 std::int64_t most) const {
-  const std::optional<double> value = number(field, most);
-  TRIB_REQUIRE(value && *value >= static_cast<double>(least) && *value == std::floor(*value),
+std::int64_t WorkloadText::whole(std::size_t field, std::string_view name, std::int64_t min,
+                                 std::int64_t max) const {
+  const std::optional<double> value = number(field, max);
+  TRIB_REQUIRE(value && *value >= static_cast<double>(min) && *value == std::floor(*value),
                .what = str("simulate: ", name, " of a workload cannot be used"),
                .where = where(field), .found = escaped(fields_[field].text),
-               .expected = str("a whole number, ", least, " to ", most));
+               .expected = str("a whole number, ", min, " to ", max));
   return static_cast<std::int64_t>(*value);
 }
 
 Nanoseconds WorkloadText::time(std::size_t field, std::string_view name) const {
-  const std::optional<double> value = number(field, kMostWorkloadTime);
+  const std::optional<double> value = number(field, kMaxWorkloadTime);
   TRIB_REQUIRE(value && *value >= 0,
                .what = str("simulate: ", name, " of a workload cannot be used"),
                .where = where(field), .found = escaped(fields_[field].text),
-               .expected = str("nanoseconds, 0 to ", kMostWorkloadTime));
+               .expected = str("nanoseconds, 0 to ", kMaxWorkloadTime));
   return {std::llround(*value)};
 }
 

@@ -36,13 +36,13 @@ class WorkloadText {
   [[nodiscard]] std::string where(std::size_t field) const;
 
   /// errors: Fault::kInput naming line, column and `name`
-  [[nodiscard]] std::int64_t whole(std::size_t field, std::string_view name, std::int64_t least,
-                                   std::int64_t most) const;
+  [[nodiscard]] std::int64_t whole(std::size_t field, std::string_view name, std::int64_t min,
+                                   std::int64_t max) const;
   [[nodiscard]] Nanoseconds time(std::size_t field, std::string_view name) const;
 
  private:
-  /// Null where it is not a number, or above `most`.
-  [[nodiscard]] std::optional<double> number(std::size_t field, std::int64_t most) const;
+  /// Null where it is not a number, or above `max`.
+  [[nodiscard]] std::optional<double> number(std::size_t field, std::int64_t max) const;
 
   std::string_view rest_;
   const std::string& path_;
@@ -51,6 +51,6 @@ class WorkloadText {
 };
 
 /// The longest time of a pass, and of a step.
-inline constexpr std::int64_t kMostWorkloadTime = 10'000'000'000'000;  // [ns]
+inline constexpr std::int64_t kMaxWorkloadTime = 10'000'000'000'000;  // [ns]
 
 }  // namespace tributary::simulate

@@ -199,7 +199,7 @@ class StudyRunner {
       method.plan = describe_waves(problem, answer) + name;
       if (const std::optional<Occupancy> occupancy = occupancy_of(problem, answer)) {
         method.occupancy = occupancy->mean;
-        method.least_occupancy = occupancy->least;
+        method.min_occupancy = occupancy->min;
       }
       break;
     }

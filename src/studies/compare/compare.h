@@ -46,7 +46,7 @@ struct MethodResult {
   std::optional<double> idle_share = {};    // of the devices' time
   std::optional<double> bubble_share = {};  // of idle time, within the pipelines of replicas
   std::optional<double> occupancy = {};     // for a graph of modules: Occupancy::mean
-  std::optional<double> least_occupancy = {};
+  std::optional<double> min_occupancy = {};
   double milliseconds = 0;  // of the search
   PlanFile plan_file = PlanFile::kNotAsked;
   std::optional<MethodRun> run = {};  // where the setting ran: step_s is simulated for this machine

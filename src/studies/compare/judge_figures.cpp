@@ -73,9 +73,9 @@ double deviation_of(const PublishedFigure& figure, double found) {
   if (figure.digits) {
     const double scale = std::pow(10.0, static_cast<double>(*figure.digits));
     const double rounded = std::round(found * scale) / scale;
-    if (figure.least <= rounded && rounded <= figure.most) return 0;
+    if (figure.min <= rounded && rounded <= figure.max) return 0;
   }
-  const double nearest = std::clamp(found, figure.least, figure.most);
+  const double nearest = std::clamp(found, figure.min, figure.max);
   return nearest == 0 ? found : found / nearest - 1;
 }
 
@@ -104,7 +104,7 @@ std::optional<double> mean_over(const std::vector<std::string>& settings, const 
 std::optional<double> find_occupancy(const PublishedFigure& figure, const config::Study& study,
                                      const Comparison& comparison) {
   const auto share = figure.quantity == FigureQuantity::kOccupancy ? &MethodResult::occupancy
-                                                                   : &MethodResult::least_occupancy;
+                                                                   : &MethodResult::min_occupancy;
   const auto mean_of = [&](const std::string& method, const std::vector<std::string>& settings) {
     return mean_over(settings, [&](const std::string& setting) {
       const Place place = find_place(study, comparison, setting, method);
@@ -208,7 +208,7 @@ void judge_figures(const config::Study& study, Comparison& comparison) {
 
 bool is_kept(const FigureResult& result, double tolerance) {
   if (!result.found) return false;
-  const bool is_range = result.figure.least != result.figure.most;
+  const bool is_range = result.figure.min != result.figure.max;
   return std::abs(result.deviation) <= (is_range ? 0 : tolerance);
 }
 

@@ -47,9 +47,9 @@ PairOrder judge_pairs(const SettingResult& setting) {
       const MethodRun& other = *methods[k]->run;
       const double simulated = methods[i]->step_s - methods[k]->step_s;
       const bool is_right = simulated * (*one.median_s() - *other.median_s()) > 0;
-      const auto [least, most] = std::ranges::minmax(one.rounds_s);
-      const auto [other_least, other_most] = std::ranges::minmax(other.rounds_s);
-      const bool is_apart = most < other_least || other_most < least;
+      const auto [min, max] = std::ranges::minmax(one.rounds_s);
+      const auto [other_min, other_max] = std::ranges::minmax(other.rounds_s);
+      const bool is_apart = max < other_min || other_max < min;
       ++order.pairs;
       order.right += is_right ? 1 : 0;
       order.apart += is_apart ? 1 : 0;

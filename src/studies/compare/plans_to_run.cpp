@@ -27,19 +27,19 @@ std::string why_never(const PipelineBaseline& baseline) {
 }
 
 /// The max number of microbatches of a replica in any batch, where samples go round-robin.
-std::int64_t most_microbatches(const plan::PlanningProblem& problem, const config::Plan& plan) {
+std::int64_t max_microbatches(const plan::PlanningProblem& problem, const config::Plan& plan) {
   const config::MeshShape& mesh = plan.find("backbone")->mesh;
   const auto replicas = static_cast<std::size_t>(mesh.dp_replicate * mesh.dp_shard);
-  std::int64_t most = 0;
+  std::int64_t max = 0;
   for (const std::vector<simulate::SampleSize>& batch : problem.batches)
     for (std::size_t replica = 0; replica < replicas; ++replica) {
       std::vector<Tokens> own;
       for (std::size_t i = replica; i < batch.size(); i += replicas)
         own.push_back({batch[i].tokens});
-      most = std::max(most,
-                      schedule::pack(plan.batch.packing, own, plan.batch.capacity_tokens).bins());
+      max =
+          std::max(max, schedule::pack(plan.batch.packing, own, plan.batch.capacity_tokens).bins());
     }
-  return most;
+  return max;
 }
 
 class PlanMaker {
@@ -189,7 +189,7 @@ config::Plan dispatched_in_order(const plan::PlanningProblem& problem, config::P
   for (const std::vector<simulate::SampleSize>& batch : problem.batches)
     for (const simulate::SampleSize& sample : batch)
       capacity.count = std::max(capacity.count, sample.tokens);
-  while (most_microbatches(problem, plan) > plan.batch.microbatches)
+  while (max_microbatches(problem, plan) > plan.batch.microbatches)
     capacity.count += capacity.count / kSteps + 1;
   return plan;
 }

@@ -60,20 +60,20 @@ class FormPlacing {
   TrainerPlan place() {
     if (std::string reason = find_obstacle(); !reason.empty()) return {.reason = std::move(reason)};
     const bool is_colocated = form_.placement == Placement::kColocated && !is_beside_first();
-    const std::int64_t most_passes = is_colocated ? form_.microbatches : 1;
-    for (std::int64_t passes = 1;; passes = std::min(2 * passes, most_passes)) {
+    const std::int64_t max_passes = is_colocated ? form_.microbatches : 1;
+    for (std::int64_t passes = 1;; passes = std::min(2 * passes, max_passes)) {
       if (is_colocated) runner_.choice.encoders[0]->passes = passes;
       if (std::optional<plan::FoundPlan> found = run())
         return {.found = std::move(found), .text = describe_choice()};
-      if (passes == most_passes) break;
+      if (passes == max_passes) break;
     }
-    return {.reason = str("memory: as a plan of the trainer it holds ", least_peak_,
-                          " on a device of ", least_of_, ", ", least_peak_ - problem_.memory(),
+    return {.reason = str("memory: as a plan of the trainer it holds ", min_peak_,
+                          " on a device of ", min_of_, ", ", min_peak_ - problem_.memory(),
                           " above the ", problem_.memory(), " that it may hold")};
   }
 
   /// Whether some plan was too large for the memory.
-  [[nodiscard]] bool is_short() const { return !least_of_.empty(); }
+  [[nodiscard]] bool is_short() const { return !min_of_.empty(); }
 
  private:
   /// An encoder beside the first stage is chosen as an inline one, and placed afterwards.
@@ -83,9 +83,9 @@ class FormPlacing {
   }
   [[nodiscard]] bool fits(Bytes peak, const std::string& of) {
     if (peak <= problem_.memory()) return true;
-    if (!is_short() || peak < least_peak_) {
-      least_peak_ = peak;
-      least_of_ = of;
+    if (!is_short() || peak < min_peak_) {
+      min_peak_ = peak;
+      min_of_ = of;
     }
     return false;
   }
@@ -144,8 +144,8 @@ class FormPlacing {
 
   [[nodiscard]] std::size_t batches() const {
     const auto messages = static_cast<double>(plan::PlanEffort{}.messages);
-    const auto most = static_cast<std::size_t>(messages / plan::messages_of(runner_.choice));
-    return std::clamp<std::size_t>(most, 1, plan::different_batches(problem_));
+    const auto max = static_cast<std::size_t>(messages / plan::messages_of(runner_.choice));
+    return std::clamp<std::size_t>(max, 1, plan::different_batches(problem_));
   }
 
   /// Simulates the same plan with the encoder as far ahead as its pool allows.
@@ -195,8 +195,8 @@ class FormPlacing {
   plan::PlanJudge judge_;
   std::vector<const ModuleNode*> encoders_;
   plan::Runner runner_;
-  Bytes least_peak_;      // min over those that do not fit
-  std::string least_of_;  // the module that holds it
+  Bytes min_peak_;      // min over those that do not fit
+  std::string min_of_;  // the module that holds it
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ OrderedJson to_json(const MethodResult& method) {
                    {"idle_share", or_null(method.idle_share)},
                    {"bubble_share", or_null(method.bubble_share)},
                    {"occupancy", or_null(method.occupancy)},
-                   {"least_occupancy", or_null(method.least_occupancy)},
+                   {"min_occupancy", or_null(method.min_occupancy)},
                    {"plan", method.plan},
                    {"evaluations", method.certificate.evaluations},
                    {"milliseconds", method.milliseconds},
@@ -88,7 +88,7 @@ OrderedJson to_json(const FigureResult& result) {
           {"method", figure.method},
           {"against", figure.against},
           {"against_setting", figure.against_setting},
-          {"published", {figure.least, figure.most}},
+          {"published", {figure.min, figure.max}},
           {"digits", or_null(figure.digits)},
           {"found", or_null(result.found)},
           {"deviation", result.found ? OrderedJson(result.deviation) : OrderedJson(nullptr)},
@@ -154,8 +154,8 @@ std::string_view name_of(config::FigureQuantity quantity) {
       return "bubble_reduction";
     case config::FigureQuantity::kOccupancy:
       return "occupancy";
-    case config::FigureQuantity::kLeastOccupancy:
-      return "least_occupancy";
+    case config::FigureQuantity::kMinOccupancy:
+      return "min_occupancy";
   }
   return "";
 }

@@ -141,11 +141,11 @@ MemoryNeed need_of(const Problem3d& problem, const Plan3d& plan) {
                              : fullest_of(problem.backbone, plan.backbone.pp)};
 }
 
-std::string explain_shortage(const MemoryNeed& least, double held) {
-  const Bytes needed{std::llround(least.bytes)};
+std::string explain_shortage(const MemoryNeed& min, double held) {
+  const Bytes needed{std::llround(min.bytes)};
   const Bytes limit{std::llround(held)};
-  return str("memory: ", least.plan, " needs the least, ", needed, " on a device of ", least.of,
-             ", ", needed - limit, " above the ", limit, " that a plan may hold");
+  return str("memory: ", min.plan, " needs the least, ", needed, " on a device of ", min.of, ", ",
+             needed - limit, " above the ", limit, " that a plan may hold");
 }
 
 }  // namespace tributary::studies

@@ -95,13 +95,13 @@ struct MemoryNeed {
 };
 
 /// Keeps the smaller need, the first of equals.
-inline void keep_least(MemoryNeed& least, MemoryNeed need) {
-  if (need.bytes < least.bytes) least = std::move(need);
+inline void keep_least(MemoryNeed& min, MemoryNeed need) {
+  if (need.bytes < min.bytes) min = std::move(need);
 }
 /// The same for a need of `bytes`, which is only put into words where it is the smaller one.
 template <class Need>
-void keep_least(MemoryNeed& least, double bytes, const Need& need) {
-  if (bytes < least.bytes) least = need();
+void keep_least(MemoryNeed& min, double bytes, const Need& need) {
+  if (bytes < min.bytes) min = need();
 }
 
 /// The name of the fullest of `stages` stages.
@@ -111,6 +111,6 @@ void keep_least(MemoryNeed& least, double bytes, const Need& need) {
 [[nodiscard]] MemoryNeed need_of(const Problem3d& problem, const Plan3d& plan);
 
 /// Says that no plan fits into `held` bytes: which one needs the least, and how much is missing.
-[[nodiscard]] std::string explain_shortage(const MemoryNeed& least, double held);
+[[nodiscard]] std::string explain_shortage(const MemoryNeed& min, double held);
 
 }  // namespace tributary::studies

@@ -28,19 +28,19 @@ class Side {
     return work_ / costs_.throughput.at(shape(microbatches));
   }
   /// Lower bound on total() for this and any larger number.
-  [[nodiscard]] double least_total_from(std::int64_t microbatches) const {
+  [[nodiscard]] double min_total_from(std::int64_t microbatches) const {
     return work_ / costs_.throughput.most_up_to(shape(microbatches));
   }
-  [[nodiscard]] double least_total() const { return work_ / costs_.throughput.peak(); }
+  [[nodiscard]] double min_total() const { return work_ / costs_.throughput.peak(); }
 
   [[nodiscard]] double bytes(std::int64_t microbatches, std::int64_t depth) const {
     return device_bytes(module_, degrees_, double(depth), shape(microbatches));
   }
   /// The min number of microbatches that fits; most + 1 when none does.
-  [[nodiscard]] std::int64_t least_microbatches(std::int64_t depth, double limit,
-                                                std::int64_t most) const {
+  [[nodiscard]] std::int64_t min_microbatches(std::int64_t depth, double limit,
+                                              std::int64_t max) const {
     std::int64_t low = 1;
-    std::int64_t high = most + 1;
+    std::int64_t high = max + 1;
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
       if (bytes(middle, depth) <= limit) {
@@ -83,7 +83,7 @@ class Search {
 
  private:
   [[nodiscard]] std::vector<std::pair<double, std::int64_t>> splits() const {
-    const auto least = [&](const ModuleCosts& module, std::int64_t devices) {
+    const auto min = [&](const ModuleCosts& module, std::int64_t devices) {
       double peak = 0;
       for (const DegreeCosts& costs : module.degrees) {
         peak = std::max(peak, costs.throughput.peak());
@@ -93,8 +93,8 @@ class Search {
     };
     std::vector<std::pair<double, std::int64_t>> found;
     for (std::int64_t devices = 1; devices < problem_.devices; ++devices) {
-      found.emplace_back(std::max(least(problem_.encoder, devices),
-                                  least(problem_.backbone, problem_.devices - devices)),
+      found.emplace_back(std::max(min(problem_.encoder, devices),
+                                  min(problem_.backbone, problem_.devices - devices)),
                          devices);
     }
     std::sort(found.begin(), found.end());
@@ -109,42 +109,41 @@ class Search {
     for (const Degrees& backbone :
          list_degrees(problem_.backbone, problem_.devices - devices, problem_.global_samples)) {
       const Side side(problem_.backbone, backbone, problem_.global_samples);
-      const std::int64_t most = problem_.global_samples / backbone.dp;
-      if (side.least_total() >= worst_kept()) continue;
-      const std::int64_t least = side.least_microbatches(backbone.pp, problem_.memory_bytes, most);
-      if (least > most) continue;
+      const std::int64_t max = problem_.global_samples / backbone.dp;
+      if (side.min_total() >= worst_kept()) continue;
+      const std::int64_t min = side.min_microbatches(backbone.pp, problem_.memory_bytes, max);
+      if (min > max) continue;
       for (const Degrees& encoder : encoders) {
-        if (!visit_pair(encoder, backbone, side, least, most)) return false;
+        if (!visit_pair(encoder, backbone, side, min, max)) return false;
       }
     }
     return true;
   }
 
   bool visit_pair(const Degrees& encoder, const Degrees& backbone, const Side& backbone_side,
-                  std::int64_t least, std::int64_t most) {
+                  std::int64_t min, std::int64_t max) {
     const Side side(problem_.encoder, encoder, problem_.global_samples);
-    const double work = std::max(side.least_total(), backbone_side.least_total());
+    const double work = std::max(side.min_total(), backbone_side.min_total());
     const std::int64_t depth = encoder.pp + backbone.pp;
     const auto fill = static_cast<double>(depth - 1);
     const double limit = worst_kept();
-    if (work * (1 + fill / static_cast<double>(most)) >= limit) return true;
-    std::int64_t first =
-        std::max(least, side.least_microbatches(depth, problem_.memory_bytes, most));
-    if (first > most) return true;
+    if (work * (1 + fill / static_cast<double>(max)) >= limit) return true;
+    std::int64_t first = std::max(min, side.min_microbatches(depth, problem_.memory_bytes, max));
+    if (first > max) return true;
     if (limit < kInfinite) {
       // Fewer microbatches have too long a bubble, whatever the throughput.
       first = std::max(first, static_cast<std::int64_t>(
-                                  std::min(fill / (limit / work - 1), static_cast<double>(most))));
+                                  std::min(fill / (limit / work - 1), static_cast<double>(max))));
     }
-    return visit_microbatches(encoder, backbone, side, backbone_side, first, most);
+    return visit_microbatches(encoder, backbone, side, backbone_side, first, max);
   }
 
   bool visit_microbatches(const Degrees& encoder, const Degrees& backbone, const Side& encoder_side,
-                          const Side& backbone_side, std::int64_t first, std::int64_t most) {
+                          const Side& backbone_side, std::int64_t first, std::int64_t max) {
     const auto fill = static_cast<double>(encoder.pp + backbone.pp - 1);
     const auto bubble = [&](std::int64_t count) { return 1 + fill / static_cast<double>(count); };
     Plan3d best = {encoder, backbone, 0, worst_kept()};
-    std::vector<std::pair<std::int64_t, std::int64_t>> open = {{first, most}};
+    std::vector<std::pair<std::int64_t, std::int64_t>> open = {{first, max}};
     while (!open.empty()) {
       const auto [low, high] = open.back();
       open.pop_back();
@@ -161,8 +160,8 @@ class Search {
         best.seconds = seconds;
       }
       if (low == high) continue;
-      const double bound = bubble(high) * std::max(encoder_side.least_total_from(low),
-                                                   backbone_side.least_total_from(low));
+      const double bound = bubble(high) * std::max(encoder_side.min_total_from(low),
+                                                   backbone_side.min_total_from(low));
       if (bound >= best.seconds) continue;
       const std::int64_t middle = (low + 1 + high) / 2;
       open.emplace_back(middle + 1, high);
@@ -221,21 +220,21 @@ Search3dResult search_3d(const Problem3d& problem, const Search3dEffort& effort)
 
 std::optional<Plan3d> find_leanest(const Problem3d& problem) {
   std::optional<Plan3d> leanest;
-  double least = kInfinite;  // over all pairs, for the module that needs more
+  double min = kInfinite;  // over all pairs, for the module that needs more
   for (std::int64_t devices = 1; devices < problem.devices; ++devices) {
     const auto encoders = list_degrees(problem.encoder, devices, problem.global_samples);
     const auto backbones =
         list_degrees(problem.backbone, problem.devices - devices, problem.global_samples);
     for (const Degrees& backbone : backbones) {
-      const std::int64_t most = problem.global_samples / backbone.dp;
+      const std::int64_t max = problem.global_samples / backbone.dp;
       const Side side(problem.backbone, backbone, problem.global_samples);
-      const double mine = side.bytes(most, backbone.pp);
+      const double mine = side.bytes(max, backbone.pp);
       for (const Degrees& encoder : encoders) {
         const Side other(problem.encoder, encoder, problem.global_samples);
-        const double bytes = std::max(mine, other.bytes(most, encoder.pp + backbone.pp));
-        if (bytes >= least) continue;
-        least = bytes;
-        leanest = Plan3d{encoder, backbone, most, 0};
+        const double bytes = std::max(mine, other.bytes(max, encoder.pp + backbone.pp));
+        if (bytes >= min) continue;
+        min = bytes;
+        leanest = Plan3d{encoder, backbone, max, 0};
       }
     }
   }

@@ -144,8 +144,8 @@ PipelineAnswer solve_best_of_methods(const TrainingProblem& given) {
     is_truncated |= answer.certificate.status == plan::Status::kTruncated;
     if (answer.certificate.status == plan::Status::kInfeasible) {
       // The leanest of all plans that do not fit says what is missing.
-      const bool is_leaner = answer.least_bytes > 0 &&
-                             (best.least_bytes == 0 || answer.least_bytes < best.least_bytes);
+      const bool is_leaner =
+          answer.min_bytes > 0 && (best.min_bytes == 0 || answer.min_bytes < best.min_bytes);
       if (best.certificate.status == plan::Status::kInfeasible && is_leaner)
         best = std::move(answer);
       continue;
@@ -167,22 +167,21 @@ BestPlan::BestPlan(BatchRunner& runner)
 }
 
 void BestPlan::offer(const OfferedPlan& plan, const BatchCost& cost) {
-  const std::vector<double> least(runner_.problem().batches.size());
+  const std::vector<double> min(runner_.problem().batches.size());
   race(
-      plan, [&](std::size_t batch, double) { return cost(batch); }, least);
+      plan, [&](std::size_t batch, double) { return cost(batch); }, min);
 }
 
-void BestPlan::race(const OfferedPlan& plan, const RacedCost& cost, std::span<const double> least) {
+void BestPlan::race(const OfferedPlan& plan, const RacedCost& cost, std::span<const double> min) {
   constexpr double kRounding = 1e-6;  // passes are timed in whole nanoseconds
   ++evaluations_;
   (void)runner_.take_counted();
-  const auto batches = static_cast<double>(least.size());
+  const auto batches = static_cast<double>(min.size());
   double sum = 0;
-  for (std::size_t batch = 0; batch < least.size(); ++batch) {
+  for (std::size_t batch = 0; batch < min.size(); ++batch) {
     const double others =
-        (1 - kRounding) *
-        std::accumulate(least.begin() + std::ptrdiff_t(batch) + 1, least.end(), 0.0);
-    if ((sum + (1 - kRounding) * least[batch] + others) / batches >= seconds_) return;
+        (1 - kRounding) * std::accumulate(min.begin() + std::ptrdiff_t(batch) + 1, min.end(), 0.0);
+    if ((sum + (1 - kRounding) * min[batch] + others) / batches >= seconds_) return;
     sum += cost(batch, (seconds_ * batches - sum - others) * (1 + kRounding));
     if ((sum + others) / batches >= seconds_) return;
   }
@@ -193,10 +192,10 @@ void BestPlan::race(const OfferedPlan& plan, const RacedCost& cost, std::span<co
 
 std::string BestPlan::explain(const std::string& form) const {
   const Problem3d& costs = runner_.problem().costs;
-  if (!std::isfinite(least_.bytes))
+  if (!std::isfinite(min_.bytes))
     return str("degrees: no plan of ", costs.devices, " devices for ", costs.global_samples,
                " samples has this method's form: ", form);
-  return explain_shortage(least_, costs.memory_bytes);
+  return explain_shortage(min_, costs.memory_bytes);
 }
 
 PipelineAnswer BestPlan::answer(const std::string& form) const {
@@ -204,7 +203,7 @@ PipelineAnswer BestPlan::answer(const std::string& form) const {
   const TrainingProblem& problem = runner_.problem();
   if (evaluations_ == 0) {
     answer.certificate.limit = explain(form);
-    if (std::isfinite(least_.bytes)) answer.least_bytes = least_.bytes;
+    if (std::isfinite(min_.bytes)) answer.min_bytes = min_.bytes;
     return answer;
   }
   answer.plan = plan_->text;

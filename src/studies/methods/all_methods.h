@@ -38,7 +38,7 @@ struct PipelineAnswer {
   // The part that stages wait while their replica's pipeline runs; null: there are no pipelines, or
   // such waits are not known.
   std::optional<double> bubble_share = {};
-  double least_bytes = 0;  // that the leanest plan needs on a device; 0: memory is not the problem
+  double min_bytes = 0;  // that the leanest plan needs on a device; 0: memory is not the problem
 };
 
 /// The kind of an entry of the list.

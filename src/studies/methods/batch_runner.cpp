@@ -115,8 +115,8 @@ const Buckets& BatchRunner::deal(std::size_t batch, std::int64_t replicas, std::
   const DealKey key{batch, replicas, rounds, how, degrees};
   const auto found = dealt_.find(key);
   if (found != dealt_.end()) return found->second;
-  constexpr std::size_t kMostSamples = 1 << 20;  // in all cached buckets
-  if (dealt_.size() * problem_.batches[batch].size() > kMostSamples) {
+  constexpr std::size_t kMaxSamples = 1 << 20;  // in all cached buckets
+  if (dealt_.size() * problem_.batches[batch].size() > kMaxSamples) {
     dealt_.clear();
     sorted_tiles_.clear();
     tiles_.clear();

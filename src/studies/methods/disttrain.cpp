@@ -20,12 +20,12 @@ constexpr double kTimeRounding = 1e-6;  // passes are timed in whole nanoseconds
 
 /// Seconds of a module's microbatches in a step, all layers.
 struct ModuleWork {
-  double total = 0;                                        // of the replica with the most
-  double least = std::numeric_limits<double>::infinity();  // min over microbatches
+  double total = 0;                                      // of the replica with the most
+  double min = std::numeric_limits<double>::infinity();  // min over microbatches
 
   void add(double seconds) {
     total += seconds;
-    least = std::min(least, seconds);
+    min = std::min(min, seconds);
   }
 };
 
@@ -58,8 +58,8 @@ class StepBound {
       const ModuleWork& encoder = encoders[batch];
       seconds.push_back(sync +
                         std::max(on_stages(encoder, costs.encoder.layers, plan.encoder.pp),
-                                 encoder.least + on_stages(backbones[batch], costs.backbone.layers,
-                                                           plan.backbone.pp)));
+                                 encoder.min + on_stages(backbones[batch], costs.backbone.layers,
+                                                         plan.backbone.pp)));
     }
     return seconds;
   }
@@ -78,7 +78,7 @@ class StepBound {
     const auto bound = [&](std::int64_t stage) {
       const std::int64_t before = stage * (layers / stages) + std::min(stage, larger);
       return (work.total * double(layers_of_stage(layers, stages, stage)) +
-              work.least * double(before)) /
+              work.min * double(before)) /
              double(layers);
     };
     return std::max(bound(stages - 1), larger > 0 ? bound(larger - 1) : 0);
@@ -97,14 +97,14 @@ class StepBound {
   }
 
   [[nodiscard]] ModuleWork backbone_work(std::int64_t tp, const Buckets& buckets) const {
-    ModuleWork most;
+    ModuleWork max;
     for (std::int64_t replica = 0; replica < buckets.replicas; ++replica) {
       ModuleWork work;
       for (std::int64_t round = 0; round < buckets.rounds; ++round)
         work.add(runner_.backbone_seconds(tp, buckets.work[buckets.at(replica, round)].tokens));
-      most = {std::max(most.total, work.total), std::min(most.least, work.least)};
+      max = {std::max(max.total, work.total), std::min(max.min, work.min)};
     }
-    return most;
+    return max;
   }
 
   /// A round's samples on the encoder's replicas: the fullest replica has at least the mean and at
@@ -144,7 +144,7 @@ std::vector<std::int64_t> microbatches_of(const TrainingProblem& problem, std::i
 struct Candidate {
   double bound = 0;  // seconds of the mean batch
   Plan3d plan = {};
-  std::vector<double> least = {};  // [batches] lower bound in seconds
+  std::vector<double> min = {};  // [batches] lower bound in seconds
 
   /// Sorts by bound, then in the order of the space.
   [[nodiscard]] auto key() const {
@@ -156,7 +156,7 @@ struct Candidate {
   }
 };
 
-constexpr std::size_t kMostCandidates = 120'000;
+constexpr std::size_t kMaxCandidates = 120'000;
 
 /// The plans that fit and may be below a limit, as few as their bounds allow.
 class CandidateList {
@@ -174,14 +174,14 @@ class CandidateList {
     for (std::int64_t devices = 0; devices < problem_.costs.devices; ++devices) {
       encoders_.push_back(list_degrees(encoder, devices, problem_.costs.global_samples));
       std::erase_if(encoders_.back(), [&](const Degrees& degrees) {
-        return least_seconds(encoder, degrees, tiles_) >= limit_;
+        return min_seconds(encoder, degrees, tiles_) >= limit_;
       });
     }
   }
 
   [[nodiscard]] std::vector<Candidate> list() {
-    const std::int64_t most = std::min(problem_.costs.devices - 1, problem_.costs.global_samples);
-    for (std::int64_t replicas = 1; replicas <= most && !is_cut(); ++replicas) {
+    const std::int64_t max = std::min(problem_.costs.devices - 1, problem_.costs.global_samples);
+    for (std::int64_t replicas = 1; replicas <= max && !is_cut(); ++replicas) {
       const std::vector<Degrees> backbones = list_backbones(replicas);
       if (backbones.empty()) continue;
       for (const std::int64_t microbatches : microbatches_of(problem_, replicas))
@@ -193,7 +193,7 @@ class CandidateList {
   }
   /// Whether the budget ran out before the space did.
   [[nodiscard]] bool is_cut() const {
-    return looked_at_ >= problem_.budget / 4 || found_.size() >= kMostCandidates;
+    return looked_at_ >= problem_.budget / 4 || found_.size() >= kMaxCandidates;
   }
 
  private:
@@ -205,7 +205,7 @@ class CandidateList {
       for (std::int64_t stages = 1; stages <= module.layers; ++stages) {
         const Degrees backbone = {degree.tp, stages, replicas};
         if (backbone.devices() < problem_.costs.devices &&
-            least_seconds(module, backbone, tokens_) < limit_)
+            min_seconds(module, backbone, tokens_) < limit_)
           found.push_back(backbone);
       }
     }
@@ -223,16 +223,16 @@ class CandidateList {
           bound.emplace(runner_, backbone.dp, microbatches);
           looked_at_ += problem_.costs.global_samples * std::ssize(problem_.batches);
         }
-        std::vector<double> least = bound->seconds(plan);
-        const double mean = std::accumulate(least.begin(), least.end(), 0.0) / double(least.size());
-        if (mean < limit_) found_.push_back({mean, plan, std::move(least)});
+        std::vector<double> min = bound->seconds(plan);
+        const double mean = std::accumulate(min.begin(), min.end(), 0.0) / double(min.size());
+        if (mean < limit_) found_.push_back({mean, plan, std::move(min)});
       }
     }
   }
 
   /// Seconds of the slowest stage with the mean batch, at the best throughput of any shape.
-  [[nodiscard]] static double least_seconds(const ModuleCosts& module, const Degrees& degrees,
-                                            double shape) {
+  [[nodiscard]] static double min_seconds(const ModuleCosts& module, const Degrees& degrees,
+                                          double shape) {
     const double layers = std::ceil(double(module.layers) / double(degrees.pp));
     return module.sample_flops / module.sample_shape * shape * layers / double(module.layers) /
            (costs_at(module, degrees.tp).throughput.peak() * double(degrees.tp * degrees.dp));
@@ -300,7 +300,7 @@ PipelineAnswer solve_disttrain_microbatch(const TrainingProblem& problem) {
       is_cut |= looked_at >= 2 * problem.budget || runner.passes() >= problem.budget;
       if (is_cut) break;
       best.race({describe(part->plan), form_of(part->plan)}, cost_of(runner, part->plan),
-                part->least);
+                part->min);
       looked_at += problem.costs.global_samples * std::ssize(problem.batches);
     }
   }

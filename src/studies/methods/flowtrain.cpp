@@ -242,7 +242,7 @@ std::optional<Pair> shorten_worst_stage(const TrainingProblem& problem,
                                         const std::vector<Candidates>& all) {
   const double samples = static_cast<double>(problem.costs.global_samples);
   std::optional<Pair> best;
-  double least = 0;
+  double min = 0;
   for (const Candidates& candidates : all) {
     const plan::FlowModule& encoder = candidates.flow.encoders[0];
     const plan::FlowModule& backbone = candidates.flow.backbone;
@@ -258,8 +258,8 @@ std::optional<Pair> shorten_worst_stage(const TrainingProblem& problem,
         const double stage =
             double(backbone.candidates[other].period.count) * samples / (rounds + stages - 1);
         const double step = encode + stages * stage + (rounds - 1) * std::max(encode, stage);
-        if (best && step >= least) continue;
-        least = step;
+        if (best && step >= min) continue;
+        min = step;
         best = Pair{candidates.encoders[mine], {degrees, candidates.rounds}};
       }
     }

@@ -144,9 +144,9 @@ PipelineAnswer solve_megatron_first_stage(const TrainingProblem& problem) {
     if (!has_degree(problem.costs.encoder, degrees.tp)) return;
     const double samples = double(problem.costs.global_samples) / double(rounds * degrees.dp);
     // The first stage has at most an even part of the layers, and leaves one to each other stage.
-    const std::int64_t most = layers_of_stage(layers, degrees.pp, 0);
-    const std::int64_t least = degrees.pp == 1 ? layers : 0;
-    for (std::int64_t beside = least; beside <= most; ++beside) {
+    const std::int64_t max = layers_of_stage(layers, degrees.pp, 0);
+    const std::int64_t min = degrees.pp == 1 ? layers : 0;
+    for (std::int64_t beside = min; beside <= max; ++beside) {
       if (layers - beside < degrees.pp - 1) break;
       const double bytes = first_stage_bytes(problem, degrees, beside, samples);
       const auto text = [&] {

@@ -45,10 +45,10 @@ cost::PassShape pass_of(const ModulePart& part, double shape) {
 
 /// Throughput from FLOPs that grow with the shape: FLOPs over throughput is the time.
 template <class CostAt>
-Throughput table(const CostAt& cost_at, double flops_of_shape, std::int64_t tp, double least,
-                 double most) {
+Throughput table(const CostAt& cost_at, double flops_of_shape, std::int64_t tp, double min,
+                 double max) {
   std::vector<Throughput::Point> points;
-  for (double shape = least; points.empty() || points.back().shape < most; shape *= kGridStep) {
+  for (double shape = min; points.empty() || points.back().shape < max; shape *= kGridStep) {
     const double time = seconds(cost_at(shape));
     points.push_back({shape, flops_of_shape * shape / (time * static_cast<double>(tp))});
   }
@@ -71,7 +71,7 @@ double features_of_tile(const ModulePart& part) {
 }
 
 ModuleCosts ModuleTables::make(const std::vector<ModulePart>& parts, bool upstream_trains,
-                               double mean, double least, double most) const {
+                               double mean, double min, double max) const {
   ModuleCosts costs;
   costs.layers = 0;
   for (const ModulePart& part : parts) {
@@ -99,7 +99,7 @@ ModuleCosts ModuleTables::make(const std::vector<ModulePart>& parts, bool upstre
         costs.sharded_share = share(at_mean.optimizer.count, at_mean.state().count);
     }
     DegreeCosts degree = {.tp = tp};
-    degree.throughput = table(cost_at, costs.sample_flops / mean, tp, least, most);
+    degree.throughput = table(cost_at, costs.sample_flops / mean, tp, min, max);
     degree.state_bytes = static_cast<double>(at_mean.state().count);
     degree.activation_bytes = kept_of(parts, at_mean, mean, costs.layers);
     degree.transient_bytes = static_cast<double>(at_mean.transient.count) / mean;
@@ -115,11 +115,11 @@ cost::ModuleCost ModuleTables::cost_of(const ModulePart& part, double shape, std
 }
 
 double ModuleTables::flops_of(const ModulePart& part, double shape) const {
-  return cost_of(part, shape, least_tp(part), false).flops;
+  return cost_of(part, shape, min_tp(part), false).flops;
 }
 
 double ModuleTables::attention_share(const ModulePart& part, double shape) const {
-  const std::int64_t tp = least_tp(part);
+  const std::int64_t tp = min_tp(part);
   cost::PassShape pass = pass_of(part, shape);
   const double once = seconds(cost_of(part, pass, tp, false));
   // Doubles it; attention within windows does not grow with length.
@@ -148,7 +148,7 @@ bool ModuleTables::trains(const ModuleNode& node) const {
          setting_.frozen.end();
 }
 
-std::int64_t ModuleTables::least_tp(const ModulePart& part) const {
+std::int64_t ModuleTables::min_tp(const ModulePart& part) const {
   for (std::int64_t tp = 1; tp <= cluster_.devices_per_node(); tp *= 2)
     if (has_costs({part}, tp)) return tp;
   refuse_unknown(part.nodes.front()->name);

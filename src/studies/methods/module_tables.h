@@ -33,12 +33,12 @@ class ModuleTables {
         costs_(setting.measured ? setting.measured
                                 : std::make_shared<const cost::ClusterCosts>(cluster)) {}
 
-  /// The table of parts that run one after the other, for shapes from `least` to `most`.
+  /// The table of parts that run one after the other, for shapes from `min` to `max`.
   ///
   /// units:  tiles or tokens; `mean` for a sample
   /// errors: Fault::kInput naming a module of which no degree was measured
   [[nodiscard]] ModuleCosts make(const std::vector<ModulePart>& parts, bool upstream_trains,
-                                 double mean, double least, double most) const;
+                                 double mean, double min, double max) const;
 
   /// Costs of `shape` tiles or tokens.
   [[nodiscard]] cost::ModuleCost cost_of(const ModulePart& part, double shape, std::int64_t tp,
@@ -58,7 +58,7 @@ class ModuleTables {
  private:
   [[nodiscard]] cost::ModuleCost cost_of(const ModulePart& part, const cost::PassShape& pass,
                                          std::int64_t tp, bool upstream_trains) const;
-  [[nodiscard]] std::int64_t least_tp(const ModulePart& part) const;
+  [[nodiscard]] std::int64_t min_tp(const ModulePart& part) const;
   [[noreturn]] void refuse_unknown(const std::string& module) const;
   [[nodiscard]] bool has_costs(const std::vector<ModulePart>& parts, std::int64_t tp) const;
   [[nodiscard]] double kept_of(const std::vector<ModulePart>& parts, const cost::ModuleCost& cost,

@@ -50,17 +50,17 @@ class BestPlan {
   template <class Describe>
   [[nodiscard]] bool admits(double bytes, const std::string& of, const Describe& describe) {
     if (bytes <= runner_.problem().costs.memory_bytes) return true;
-    keep_least(least_, bytes, [&] { return MemoryNeed{bytes, describe(), of}; });
+    keep_least(min_, bytes, [&] { return MemoryNeed{bytes, describe(), of}; });
     return false;
   }
   /// Notes a plan that does not fit.
-  void refuse(MemoryNeed need) { keep_least(least_, std::move(need)); }
+  void refuse(MemoryNeed need) { keep_least(min_, std::move(need)); }
 
   /// Judges a plan by the mean of the batches; on a tie the earlier plan stays.
   void offer(const OfferedPlan& plan, const BatchCost& cost);
-  /// As offer(), but stops once the batches timed so far plus `least` (a lower bound for each other
+  /// As offer(), but stops once the batches timed so far plus `min` (a lower bound for each other
   /// batch) cannot beat the best plan.
-  void race(const OfferedPlan& plan, const RacedCost& cost, std::span<const double> least);
+  void race(const OfferedPlan& plan, const RacedCost& cost, std::span<const double> min);
   [[nodiscard]] double seconds() const { return seconds_; }
   /// Notes that a budget ran out before the space did.
   void truncate() { is_truncated_ = true; }
@@ -75,7 +75,7 @@ class BestPlan {
   double seconds_;
   DeviceSeconds counted_;  // over all batches under the best plan
   std::optional<OfferedPlan> plan_;
-  MemoryNeed least_;
+  MemoryNeed min_;
   std::int64_t evaluations_ = 0;
   bool is_truncated_ = false;
 };

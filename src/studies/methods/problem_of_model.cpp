@@ -202,7 +202,7 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
   const Bytes memory = setting.memory.value_or(cluster.device.memory - cluster.device.reserve);
   problem.costs.memory_bytes = static_cast<double>((memory - tables.process()).count);
   const SampleCounter work_of(modules, sizes, tables, double(problem.costs.global_samples), tiles);
-  double most = 0;
+  double max = 0;
   for (const std::vector<simulate::SampleSize>& batch : setting.batches) {
     problem.batches.emplace_back();
     double sum = 0;
@@ -210,9 +210,9 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
       problem.batches.back().push_back(work_of(sample));
       sum += problem.batches.back().back().tiles;
     }
-    most = std::max(most, sum);
+    max = std::max(max, sum);
   }
-  problem.costs.encoder = tables.make(modules.encoder, false, tiles, 0.25, most);
+  problem.costs.encoder = tables.make(modules.encoder, false, tiles, 0.25, max);
   problem.feature_bytes = 0;
   for (const ModulePart& part : modules.encoder) {
     for (const ModuleNode* node : part.nodes)
@@ -221,7 +221,7 @@ TrainingProblem problem_of_model(const config::ModuleGraph& model, const config:
   }
   problem.costs.backbone =
       tables.make({modules.backbone}, problem.encoder_trains, sizes.tokens.mean,
-                  std::max(1.0, sizes.tokens.least / 4), sizes.tokens.batch);
+                  std::max(1.0, sizes.tokens.min / 4), sizes.tokens.batch);
   problem.given = setting.given;
   problem.capacity_tokens = setting.capacity_tokens;
   problem.bytes_per_second = link_rate(cluster, problem.costs.devices);

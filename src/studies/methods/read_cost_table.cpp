@@ -12,7 +12,7 @@ namespace {
 using config::ArtifactObject;
 using config::Problems;
 
-/// A number that is at least `least`, or above it; a missing one gets `standard` if there is one.
+/// A number that is at least `min`, or above it; a missing one gets `standard` if there is one.
 double number(ArtifactObject& object, const std::string& key, std::optional<double> standard,
               bool may_be_zero = false) {
   const Json* value = object.find(key);

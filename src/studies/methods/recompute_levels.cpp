@@ -29,7 +29,7 @@ RecomputedAnswer solve_levels(const PipelineBaseline& baseline,
     PipelineAnswer answer = baseline.solve(tables.problem);
     const bool has_plan = answer.certificate.status != plan::Status::kInfeasible;
     if (has_plan) answer.plan += tables.name;
-    if (!has_plan && answer.least_bytes > 0) answer.certificate.limit += tables.name;
+    if (!has_plan && answer.min_bytes > 0) answer.certificate.limit += tables.name;
     const bool is_better = all.status == plan::Status::kInfeasible ||
                            (has_plan && answer.certificate.value < all.value);
     all = best.tables == nullptr ? answer.certificate : plan::join(all, answer.certificate);

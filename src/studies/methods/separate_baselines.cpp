@@ -35,15 +35,15 @@ struct BackboneChoice {
 };
 
 std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t devices,
-                                            MemoryNeed& least_need) {
+                                            MemoryNeed& min_need) {
   const TrainingProblem& problem = runner.problem();
   const ModuleCosts& module = problem.costs.backbone;
   std::optional<BackboneChoice> best;
-  double least = std::numeric_limits<double>::infinity();
+  double min = std::numeric_limits<double>::infinity();
   for (const Degrees& degrees : list_degrees(module, devices, problem.costs.global_samples)) {
     for (const std::int64_t rounds : rounds_of(problem, degrees.dp)) {
       const double bytes = backbone_bytes(problem, degrees, rounds);
-      keep_least(least_need, bytes, [&] {
+      keep_least(min_need, bytes, [&] {
         return MemoryNeed{bytes,
                           str("backbone ", to_text(degrees), ", ", microbatches_text(rounds)),
                           fullest_of(module, degrees.pp)};
@@ -51,7 +51,7 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
       if (bytes > problem.costs.memory_bytes) continue;
       BackboneChoice choice = {{}, {}, degrees, rounds};
       double sum = 0;
-      for (std::size_t batch = 0; batch < problem.batches.size() && sum < least; ++batch) {
+      for (std::size_t batch = 0; batch < problem.batches.size() && sum < min; ++batch) {
         const Buckets& buckets =
             runner.deal(batch, degrees.dp, rounds, Deal::kInOrder, degrees, degrees);
         const std::vector<double> seconds = runner.backbone_seconds(degrees.tp, buckets);
@@ -63,20 +63,20 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
         // The first stage has at least as many layers as any other.
         const double share =
             double(layers_of_stage(module.layers, degrees.pp, 0)) / double(module.layers);
-        if (sum + share * buckets.largest_sum(seconds) * (1 - kRounding) >= least) {
-          sum = least;
+        if (sum + share * buckets.largest_sum(seconds) * (1 - kRounding) >= min) {
+          sum = min;
           break;
         }
         (void)runner.take_counted();
         choice.seconds.push_back(runner.run_pipelines(
                                      static_cast<int>(degrees.pp), buckets,
-                                     [&](int) { return degrees.tp; }, cost, least - sum) +
+                                     [&](int) { return degrees.tp; }, cost, min - sum) +
                                  runner.sync_seconds(module, degrees, rounds));
         choice.counted.push_back(runner.take_counted());
         sum += choice.seconds.back();
       }
-      if (sum >= least) continue;
-      least = sum;
+      if (sum >= min) continue;
+      min = sum;
       best = std::move(choice);
     }
   }
@@ -85,14 +85,14 @@ std::optional<BackboneChoice> best_backbone(BatchRunner& runner, std::int64_t de
 
 /// The encoder on `devices` devices that needs the least memory.
 MemoryNeed leanest_encoder(const TrainingProblem& problem, std::int64_t devices) {
-  MemoryNeed least;
+  MemoryNeed min;
   for (const DegreeCosts& degree : problem.costs.encoder.degrees) {
     if (devices % degree.tp != 0) continue;
     const Degrees encoder = {degree.tp, 1, devices / degree.tp};
-    keep_least(least, {encoder_bytes(problem, encoder, 1, 1), str("encoder ", to_text(encoder)),
-                       problem.costs.encoder.name});
+    keep_least(min, {encoder_bytes(problem, encoder, 1, 1), str("encoder ", to_text(encoder)),
+                     problem.costs.encoder.name});
   }
-  return least;
+  return min;
 }
 
 /// Numbers of encoder devices, sorted by the seconds of both modules at their peaks.
@@ -224,8 +224,8 @@ void offer_balanced_separate(const TrainingProblem& problem, BatchRunner& runner
   if (found.plans.empty()) refuse_leanest(problem, best);
   for (Plan3d plan : found.plans) {
     // Fewer microbatches than the objective chooses leave more samples in each to balance.
-    for (std::int64_t most = plan.microbatches; most >= 1; most = most * 2 / 3) {
-      plan.microbatches = most;
+    for (std::int64_t max = plan.microbatches; max >= 1; max = max * 2 / 3) {
+      plan.microbatches = max;
       if (!is_valid(problem.costs, plan) || is_above_capacity(problem, plan)) break;
       for (const bool moves_small_out : {false, true}) {
         best.offer({describe(plan), form_of(plan)}, [&](std::size_t batch) {

@@ -17,11 +17,11 @@ namespace {
 
 /// Reads the profile, and checks that it is of the run's model.
 config::Profile read_costs(const config::RunConfig& config) {
-  constexpr std::uint64_t kMostBytes = 16 << 20;
+  constexpr std::uint64_t kMaxBytes = 16 << 20;
   config::Profile profile = config::read_profile(config.batch.costs);
   const std::string path = config.model.path + "/config.json";
   const std::string digest = config::model_digest(read_given_file(
-      path, kMostBytes,
+      path, kMaxBytes,
       {.what = "train: model cannot be read", .expected = "a directory with a config.json"}));
   TRIB_REQUIRE(profile.model.ends_with(digest), .what = "train: profile is of another model",
                .where = "batch.costs " + config.batch.costs, .found = profile.model,
@@ -63,10 +63,10 @@ std::int64_t tp_of(const config::Plan& plan, const std::string& module) {
 /// The most items that a profile has measured a module with.
 std::int64_t measured_items(const cost::CostSource& costs, const config::ModuleNode& node,
                             std::int64_t tp) {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t min = std::numeric_limits<std::int64_t>::max();
   for (const config::LayerRun& run : node.layers)
-    least = std::min(least, costs.measured_tokens(node.name, run.shape, tp));
-  return least;
+    min = std::min(min, costs.measured_tokens(node.name, run.shape, tp));
+  return min;
 }
 
 }  // namespace

@@ -168,8 +168,8 @@ WorkLoad part_of_load(const WorkLoad& load, double ranks, bool leads) {
 std::vector<Imbalance> imbalance_of(const config::ModelConfig& model, const WorkLoad& largest,
                                     const WorkLoad& sum, const LoadParts& parts) {
   std::vector<Imbalance> found;
-  const auto add = [&](const std::string& name, double most, double all, std::int64_t count) {
-    if (all > 0) found.push_back({name, most * static_cast<double>(count) / all});
+  const auto add = [&](const std::string& name, double max, double all, std::int64_t count) {
+    if (all > 0) found.push_back({name, max * static_cast<double>(count) / all});
   };
   add("time", largest.time, sum.time, parts.time);
   const std::vector<config::ModuleChain> chains = config::chains_of(model);

@@ -63,7 +63,7 @@ struct CheckpointWriterOptions {
   int keep_latest = 2;                    // at least 2
   bool keep_best = true;                  // also the one with the highest score
   bool async = true;                      // write in a background thread
-  int most_failed_saves = 3;              // in a row; then save() raises. 1: raise at the next call
+  int max_failed_saves = 3;               // in a row; then save() raises. 1: raise at the next call
   std::int64_t start_step = 0;            // of this run: 0, or the step that it resumed from
   std::vector<std::string> damaged = {};  // later ones; set_damaged_aside() renames them
   /// The ranks that write together, on a group of their own; null: only this rank.
@@ -98,7 +98,7 @@ class CheckpointWriter {
   /// again. The content may change as soon as this returns. `score`: higher is better.
   ///
   /// stream: tensors are copied on the current one; the host waits for the copies
-  /// errors: a failed save is logged and counted, and training goes on; after most_failed_saves in
+  /// errors: a failed save is logged and counted, and training goes on; after max_failed_saves in
   ///         a row the last failure is raised here (Fault::kResource)
   void save(const CheckpointContent& content, std::optional<double> score = {});
   /// Waits for the save under way. errors: the failure of the last save, if it failed

@@ -38,7 +38,7 @@ void CheckpointReader::open_all() {
   TRIB_REQUIRE(exists(files_, path), .what = "checkpoint: no manifest", .where = path,
                .fix = name_previous());
   require_plain_file(path);
-  manifest_ = parse_manifest(read_text_file(files_, path, kMostManifestBytes), path);
+  manifest_ = parse_manifest(read_text_file(files_, path, kMaxManifestBytes), path);
   const std::string name = std::filesystem::path(directory_).filename();
   TRIB_REQUIRE(step_of(name).value_or(manifest_.step) == manifest_.step,
                .what = "checkpoint: directory and manifest disagree about the step",

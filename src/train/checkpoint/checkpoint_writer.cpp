@@ -142,7 +142,7 @@ class CheckpointWriter::Impl {
   void save(const CheckpointContent& content, std::optional<double> score) {
     const Stopwatch stall;
     wait();
-    if (failure_ && failed_in_a_row_ >= options_.most_failed_saves)
+    if (failure_ && failed_in_a_row_ >= options_.max_failed_saves)
       std::rethrow_exception(std::exchange(failure_, nullptr));
     const SaveKey key{options_.root, job_, incarnation_, content.step};
     if (exists(files_, key.final_path())) return;
@@ -170,7 +170,7 @@ class CheckpointWriter::Impl {
     const std::string path = str(directory, "/", kManifestName);
     if (ranks_.index() > 0 || !std::isfinite(score) || !exists(files_, path)) return;
     try {
-      Manifest manifest = parse_manifest(read_text_file(files_, path, kMostManifestBytes), path);
+      Manifest manifest = parse_manifest(read_text_file(files_, path, kMaxManifestBytes), path);
       manifest.score = score_text(score);
       replace_file(files_, path, write_manifest(manifest));
       sync_directory(files_, directory);
@@ -227,8 +227,8 @@ class CheckpointWriter::Impl {
       failure_ = std::current_exception();
       ++failed_saves_;
       ++failed_in_a_row_;
-      const bool goes_on = failed_in_a_row_ < options_.most_failed_saves;
-      log_warning(str("checkpoint: save ", failed_in_a_row_, " of ", options_.most_failed_saves,
+      const bool goes_on = failed_in_a_row_ < options_.max_failed_saves;
+      log_warning(str("checkpoint: save ", failed_in_a_row_, " of ", options_.max_failed_saves,
                       " that may fail in a row failed, ",
                       goes_on ? "training goes on: " : "the run ends: ", error.what()));
       return;

@@ -17,18 +17,18 @@
 namespace tributary::train {
 namespace {
 
-constexpr std::size_t kMostListed = 20;
+constexpr std::size_t kMaxListed = 20;
 
 /// A list of names for a message: all when there are few.
 class NameList {
  public:
   void add(const std::string& line) {
-    if (count_++ < kMostListed) text_ += str(text_.empty() ? "" : ", ", line);
+    if (count_++ < kMaxListed) text_ += str(text_.empty() ? "" : ", ", line);
   }
   [[nodiscard]] std::string describe(std::string_view kind) const {
     if (count_ == 0) return "";
     const std::string more =
-        count_ > kMostListed ? str(" and ", count_ - kMostListed, " more") : std::string();
+        count_ > kMaxListed ? str(" and ", count_ - kMaxListed, " more") : std::string();
     return str(" ", count_, " ", kind, ": ", text_, more, ";");
   }
 

@@ -12,7 +12,7 @@
 namespace tributary::train {
 
 inline constexpr const char* kManifestName = "MANIFEST.json";
-inline constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
+inline constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{1} << 30;
 
 /// One file of a checkpoint, apart from the manifest itself.
 struct ManifestFile {

@@ -20,7 +20,7 @@ constexpr std::string_view kTrash = ".trash-";
 std::optional<double> score_of(FileSystem& files, const std::string& directory) {
   try {
     const std::string path = directory + "/" + kManifestName;
-    const Manifest manifest = parse_manifest(read_text_file(files, path, kMostManifestBytes), path);
+    const Manifest manifest = parse_manifest(read_text_file(files, path, kMaxManifestBytes), path);
     if (manifest.score.empty()) return std::nullopt;
     return std::strtod(manifest.score.c_str(), nullptr);
   } catch (const Error& error) {

@@ -19,12 +19,12 @@ std::int64_t WatchedFiles::open(const std::string& path, OpenFor purpose) {
 
 std::int64_t WatchedFiles::write(std::int64_t file, std::span<const std::byte> bytes) {
   std::uint64_t& unsynced = unsynced_[file];
-  if (unsynced >= kMostUnsynced) {
+  if (unsynced >= kMaxUnsynced) {
     const std::int64_t synced = fsync(file);
     if (synced < 0) return synced;
   }
   const std::int64_t written =
-      under_.write(file, bytes.first(std::min<std::uint64_t>(bytes.size(), kMostWritten)));
+      under_.write(file, bytes.first(std::min<std::uint64_t>(bytes.size(), kMaxWritten)));
   if (written > 0) unsynced += static_cast<std::uint64_t>(written);
   return report(written);
 }

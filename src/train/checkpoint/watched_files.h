@@ -14,13 +14,13 @@ namespace tributary::train {
 /// Passes calls on to another file system so that none of them takes long on a slow disk, and says
 /// after each that the work goes on, for the watch of the rank (mesh/health/health.h).
 ///
-/// A write takes at most kMostWritten bytes, and a file is synced whenever kMostUnsynced bytes were
+/// A write takes at most kMaxWritten bytes, and a file is synced whenever kMaxUnsynced bytes were
 /// written to it: the sync at its end would else wait for all that the system holds back.
 /// One thread at a time.
 class WatchedFiles final : public FileSystem {
  public:
-  static constexpr std::uint64_t kMostWritten = std::uint64_t{4} << 20;
-  static constexpr std::uint64_t kMostUnsynced = std::uint64_t{256} << 20;
+  static constexpr std::uint64_t kMaxWritten = std::uint64_t{4} << 20;
+  static constexpr std::uint64_t kMaxUnsynced = std::uint64_t{256} << 20;
 
   /// `on_call` may be empty. owns: nothing; `under` outlives this
   WatchedFiles(FileSystem& under, std::function<void()> on_call);

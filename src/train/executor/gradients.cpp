@@ -123,10 +123,10 @@ std::vector<LaneAction> forwards_of(std::span<const LaneAction> actions) {
 class StepLoss {
  public:
   StepLoss(model::Model& model, const GradientOptions& options, std::int64_t targets)
-      : model_(model), of_tokens_(model, targets, options.most_logits) {
+      : model_(model), of_tokens_(model, targets, options.max_logits) {
     if (options.pairs == nullptr) return;
     reference_ = options.pairs->reference;
-    of_pairs_.emplace(model, options.pairs->section, targets, options.most_logits);
+    of_pairs_.emplace(model, options.pairs->section, targets, options.max_logits);
   }
 
   /// Runs all forwards with the weights of the reference, if there is one.

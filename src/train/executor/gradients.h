@@ -59,9 +59,9 @@ struct NextStep {
 struct GradientOptions {
   config::MropeMode mrope = config::MropeMode::kOfficial;
   at::Device device = at::kCPU;
-  std::int64_t most_logits = model::kMostLogits;  // of one chunk of the head (sum_loss)
-  int sources = 1;                                // number of data.sources
-  const PairObjective* pairs = nullptr;           // null: the mean cross entropy of the targets
+  std::int64_t max_logits = model::kMaxLogits;  // of one chunk of the head (sum_loss)
+  int sources = 1;                              // number of data.sources
+  const PairObjective* pairs = nullptr;         // null: the mean cross entropy of the targets
   bool refused = false;              // the data of this rank are beyond a limit, it has no samples
   std::int64_t plan = 0;             // fingerprint of the step plan, of 62 bits
   const RunLanes* lanes = nullptr;   // of this rank; null: the model lies on one stage

@@ -31,9 +31,9 @@ at::Tensor count_targets(const Microbatch& microbatch) {
 }
 
 Sequences score(model::Model& model, const Microbatch& microbatch, const at::Tensor& hidden,
-                std::int64_t most_logits) {
+                std::int64_t max_logits) {
   Sequences scored{.losses = model::target_losses(model, hidden, microbatch.targets,
-                                                  microbatch.batch.cu_seqlens, most_logits),
+                                                  microbatch.batch.cu_seqlens, max_logits),
                    .targets = count_targets(microbatch),
                    .log_probs = {}};
   const at::Tensor rows = scored.losses.rows.to(at::kDouble);
@@ -81,11 +81,11 @@ Comparison compare(const config::ObjectiveSection& objective, const at::Tensor& 
 }  // namespace
 
 void PairLoss::take_reference(int index, const Microbatch& microbatch, const at::Tensor& hidden) {
-  reference_[index] = score(model_, microbatch, hidden, most_logits_).log_probs;
+  reference_[index] = score(model_, microbatch, hidden, max_logits_).log_probs;
 }
 
 at::Tensor PairLoss::operator()(int index, const Microbatch& microbatch, const at::Tensor& hidden) {
-  const Sequences scored = score(model_, microbatch, hidden, most_logits_);
+  const Sequences scored = score(model_, microbatch, hidden, max_logits_);
   const at::Tensor targets =
       ops::to_device(scored.targets.to(at::kDouble), scored.log_probs.device());
   const at::AutoGradMode with_gradients(true);

@@ -22,8 +22,8 @@ class PairLoss {
  public:
   /// `pairs`: of the global batch. The model must outlive it.
   PairLoss(model::Model& model, const config::ObjectiveSection& objective, std::int64_t pairs,
-           std::int64_t most_logits = model::kMostLogits)
-      : model_(model), objective_(objective), pairs_(pairs), most_logits_(most_logits) {}
+           std::int64_t max_logits = model::kMaxLogits)
+      : model_(model), objective_(objective), pairs_(pairs), max_logits_(max_logits) {}
 
   /// Keeps what the reference, whose weights the model has now, says of a microbatch.
   /// collective: as model::target_losses
@@ -47,7 +47,7 @@ class PairLoss {
   model::Model& model_;
   config::ObjectiveSection objective_;
   std::int64_t pairs_;
-  std::int64_t most_logits_;
+  std::int64_t max_logits_;
   std::map<int, at::Tensor> reference_;  // [pairs, 2] f64, by microbatch
   std::vector<Figures> figures_;
 };

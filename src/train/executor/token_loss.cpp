@@ -18,8 +18,8 @@ void add_by_source(const at::Tensor& row_losses, std::span<const int> sources,
 }
 
 at::Tensor TokenLoss::operator()(const Microbatch& microbatch, const at::Tensor& hidden) {
-  const model::LossSum loss = model::sum_loss(model_, hidden, microbatch.targets,
-                                              microbatch.batch.cu_seqlens, most_logits_);
+  const model::LossSum loss =
+      model::sum_loss(model_, hidden, microbatch.targets, microbatch.batch.cu_seqlens, max_logits_);
   losses_.push_back({loss.rows, microbatch.target_sources});
   return loss.sum / static_cast<double>(targets_);
 }

@@ -20,9 +20,8 @@ void add_by_source(const at::Tensor& row_losses, std::span<const int> sources,
 class TokenLoss {
  public:
   /// `targets`: of the global batch. The model must outlive it.
-  TokenLoss(model::Model& model, std::int64_t targets,
-            std::int64_t most_logits = model::kMostLogits)
-      : model_(model), targets_(targets), most_logits_(most_logits) {}
+  TokenLoss(model::Model& model, std::int64_t targets, std::int64_t max_logits = model::kMaxLogits)
+      : model_(model), targets_(targets), max_logits_(max_logits) {}
 
   /// Returns this microbatch's part of the mean; of this rank's tokens, where ranks share a pack.
   /// shape: hidden as Model::forward gives it -> scalar f32, differentiable
@@ -40,7 +39,7 @@ class TokenLoss {
 
   model::Model& model_;
   std::int64_t targets_;
-  std::int64_t most_logits_;
+  std::int64_t max_logits_;
   std::vector<RowLosses> losses_;
 };
 

@@ -36,14 +36,14 @@ std::int64_t bytes_in(const std::string& directory) {
 
 }  // namespace
 
-FeatureCache::FeatureCache(std::string directory, std::string weights, Bytes most)
+FeatureCache::FeatureCache(std::string directory, std::string weights, Bytes max)
     : directory_(std::move(directory)), weights_(std::move(weights)) {
   std::error_code failure;
   fs::create_directories(directory_, failure);
   TRIB_REQUIRE(!failure, .what = "train: directory of features cannot be made",
                .where = str("pool.cache ", directory_), .found = failure.message(),
                .expected = "a directory that can be written");
-  left_ = most.count - bytes_in(directory_);
+  left_ = max.count - bytes_in(directory_);
 }
 
 std::string FeatureCache::path_of(const FlowModule& module,

@@ -20,7 +20,7 @@ class FeatureCache {
   /// `weights`: a digest of the encoder's, and all else on which bits depend
   /// most: beyond it this process writes nothing
   /// errors: Fault::kResource when the directory cannot be made
-  FeatureCache(std::string directory, std::string weights, Bytes most);
+  FeatureCache(std::string directory, std::string weights, Bytes max);
 
   /// Null when they are not there. A file that cannot be read counts as none.
   [[nodiscard]] std::optional<at::Tensor> find(const FlowModule& module,

@@ -99,7 +99,7 @@ void Flow::open(model::Model& model, const mesh::Mesh& backbone, const data::Loa
         .first_step = first_step,
         .window = static_cast<std::uint64_t>(steps_open()),
         .page_bytes = page_bytes_,
-        .reserve_pages = most_pages(),
+        .reserve_pages = max_pages(),
     });
   }
   (void)backbone.world().sum(std::vector<std::int64_t>{0});  // the controller listens
@@ -136,7 +136,7 @@ std::unique_ptr<TowerLender> Flow::make_lender(const mesh::Mesh& backbone) {
           .consumers = static_cast<std::uint32_t>(backbone.data_ranks() * readers_),
           .consumer = consumer_of(backbone),
           .page_bytes = page_bytes_,
-          .most_pages = most_pages(),
+          .max_pages = max_pages(),
           .take = [this](const memory::Key& key,
                          bool waits) { return waits ? wait_for(key) : reader_->take(key, {}); },
           .is_planned = [this](const memory::Key& key) { return is_planned(key); },
@@ -159,7 +159,7 @@ void Flow::wait_for_encoders(const mesh::Group& world) const {
                     config_.parallel.bootstrap_timeout_seconds, " s; the run goes on"));
 }
 
-std::uint64_t Flow::most_pages() const {
+std::uint64_t Flow::max_pages() const {
   // A quarter of an encoder's memory, so that it can work on one object while others wait.
   return std::max<std::uint64_t>(
       1, (static_cast<std::uint64_t>(config_.pool.encoder_mib) << 20) / 4 / page_bytes_);
@@ -193,7 +193,7 @@ void Flow::plan(const DealtBatch& batch) {
       if (std::ranges::binary_search(batch.trained,
                                      batch.first_index + static_cast<std::int64_t>(i)))
         continue;
-      if (pages == 0 || pages > most_pages()) continue;  // nothing to make, or made here
+      if (pages == 0 || pages > max_pages()) continue;  // nothing to make, or made here
       keys[i].push_back(key_of(module, batch.first_index + static_cast<std::int64_t>(i)));
       planned.objects.push_back(
           {.key = keys[i].back(), .pages = static_cast<std::uint32_t>(pages)});

@@ -100,7 +100,7 @@ class Flow {
   /// Waits for the encoders of pool.encoders. collective: over all ranks
   void wait_for_encoders(const mesh::Group& world) const;
   /// Pages of the largest object that an encoder makes.
-  [[nodiscard]] std::uint64_t most_pages() const;
+  [[nodiscard]] std::uint64_t max_pages() const;
   [[nodiscard]] std::uint64_t pages_of(const FlowModule& module, const SampleShape& shape) const;
   [[nodiscard]] at::Tensor features_of(const FlowModule& module, const data::EncodedSample& sample);
   /// Undefined where the pool has not got them.

@@ -25,7 +25,7 @@ namespace tributary::train {
 namespace {
 
 constexpr const char* kTermsFile = "/run.json";
-constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 26;
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 26;
 
 /// Keys outside of `data` that choose a sample or change its features.
 constexpr std::array<std::string_view, 6> kKeys{
@@ -94,7 +94,7 @@ FlowTerms flow_terms(const config::RunConfig& config, const data::Loader& loader
   add_keys(config, terms.settings);
   terms.settings["run.device"] = config.run.device.substr(0, config.run.device.find(':'));
   for (const char* file : kFiles)
-    terms.settings[file] = digest_file(str(config.model.path, "/", file), kMostFileBytes);
+    terms.settings[file] = digest_file(str(config.model.path, "/", file), kMaxFileBytes);
   for (const auto& [module, digest] : weights) terms.settings["weights of " + module] = digest;
   return terms;
 }

@@ -13,7 +13,7 @@
 namespace tributary::train {
 namespace {
 
-constexpr std::int64_t kMostPieceBytes = std::int64_t{128} << 20;
+constexpr std::int64_t kMaxPieceBytes = std::int64_t{128} << 20;
 constexpr Nanoseconds kPatience{5'000'000'000};  // with the own part of the pool
 
 std::int64_t count_rows(const model::Model& model, const FlowModule& module,
@@ -28,8 +28,8 @@ std::int64_t count_rows(const model::Model& model, const FlowModule& module,
 TowerLender::TowerLender(const config::RunConfig& config, std::vector<FlowModule> modules,
                          model::Model& model, const mesh::Group& world, Options options)
     : config_(config), model_(model), options_(std::move(options)) {
-  piece_bytes_ = std::min(kMostPieceBytes,
-                          static_cast<std::int64_t>(options_.most_pages * options_.page_bytes));
+  piece_bytes_ =
+      std::min(kMaxPieceBytes, static_cast<std::int64_t>(options_.max_pages * options_.page_bytes));
   for (FlowModule& module : modules) {
     FlatTower tower(model, module.name);
     const std::vector<std::int64_t> bytes =
@@ -85,12 +85,12 @@ void TowerLender::plan(const DealtBatch& batch, std::uint64_t step,
     for (const std::int32_t member : members) {
       const auto place = static_cast<std::size_t>(member);
       const std::uint32_t pages = pages_of(feature_bytes(model_, of.module, batch.shapes[place]));
-      if (pages == 0 || pages > options_.most_pages) continue;
+      if (pages == 0 || pages > options_.max_pages) continue;
       keys[place].push_back(key_of(of.module, TowerObject::kFeatures, id_of(member), step));
       objects.push_back({.key = keys[place].back(), .pages = pages, .bundle = bundle});
     }
     const std::uint32_t lent = pages_of(group_bytes(model_, of.module, rows));
-    if (lent > options_.most_pages) return;  // this rank makes the gradient
+    if (lent > options_.max_pages) return;  // this rank makes the gradient
     const std::int64_t group = id_of(members.front());
     objects.push_back({.key = key_of(of.module, TowerObject::kFeatureGradients, group, step),
                        .pages = lent,

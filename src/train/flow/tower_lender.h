@@ -30,7 +30,7 @@ class TowerLender {
   struct Options {
     std::uint32_t consumers = 1;
     std::int64_t consumer = -1;  // as which this rank takes objects; -1: it plans only
-    std::uint64_t page_bytes = 0, most_pages = 0;  // of an object
+    std::uint64_t page_bytes = 0, max_pages = 0;  // of an object
     /// Takes an object of the pool; waits for it, or looks whether it is there.
     std::function<std::optional<memory::PoolObject>(const memory::Key&, bool waits)> take = {};
     std::function<bool(const memory::Key&)> is_planned = {};

@@ -14,7 +14,7 @@ namespace tributary::train {
 namespace {
 
 constexpr std::size_t kRecentSteps = 50;
-constexpr double kMostOfMedian = 4;  // a longer step counts as this much for the time left
+constexpr double kMaxOfMedian = 4;  // a longer step counts as this much for the time left
 
 template <class... Values>
 std::string print(const char* format, Values... values) {
@@ -61,8 +61,8 @@ Console::Recent Console::look_back() const {
   recent.tokens_per_second = tokens / std::accumulate(times.begin(), times.end(), 0.0);
   const auto middle = times.begin() + std::ssize(times) / 2;
   std::nth_element(times.begin(), middle, times.end());
-  const double most = kMostOfMedian * *middle;
-  for (const double time : times) recent.step_seconds += std::min(time, most);
+  const double max = kMaxOfMedian * *middle;
+  for (const double time : times) recent.step_seconds += std::min(time, max);
   recent.step_seconds /= static_cast<double>(times.size());
   return recent;
 }

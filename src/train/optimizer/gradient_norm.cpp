@@ -73,9 +73,9 @@ ModuleSquares square_gradients(std::span<const std::unique_ptr<parallel::Unit>> 
   return squares.sums();
 }
 
-double clip_factor(double norm, double most) {
-  if (most <= 0 || norm <= most) return 1;
-  return most / norm;
+double clip_factor(double norm, double max) {
+  if (max <= 0 || norm <= max) return 1;
+  return max / norm;
 }
 
 }  // namespace tributary::train

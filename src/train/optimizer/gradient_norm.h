@@ -56,7 +56,7 @@ class SquareSums {
 [[nodiscard]] ModuleSquares square_gradients(
     std::span<const std::unique_ptr<parallel::Unit>> units);
 
-/// The factor for the gradients that makes their norm at most `most`; 1 when `most` is 0.
-[[nodiscard]] double clip_factor(double norm, double most);
+/// The factor for the gradients that makes their norm at most `max`; 1 when `max` is 0.
+[[nodiscard]] double clip_factor(double norm, double max);
 
 }  // namespace tributary::train

@@ -125,10 +125,10 @@ class ModeGuard {
 }  // namespace
 
 ProfileBatch fill_microbatches(std::span<const data::EncodedSample> samples, Tokens capacity,
-                               std::size_t most) {
+                               std::size_t max) {
   ProfileBatch batch{.capacity = capacity, .microbatches = {}};
   std::vector<bool> taken(samples.size());
-  while (batch.microbatches.size() < most) {
+  while (batch.microbatches.size() < max) {
     std::vector<const data::EncodedSample*> members;
     std::int64_t filled = 0;
     for (std::size_t i = 0; i < samples.size(); ++i) {

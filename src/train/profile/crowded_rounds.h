@@ -21,10 +21,10 @@ struct ProfileBatch {
   std::vector<std::vector<const data::EncodedSample*>> microbatches;
 };
 
-/// Packs samples in their order into at most `most` microbatches, which none overfills; those that
+/// Packs samples in their order into at most `max` microbatches, which none overfills; those that
 /// do not fit in are left out.
 [[nodiscard]] ProfileBatch fill_microbatches(std::span<const data::EncodedSample> samples,
-                                             Tokens capacity, std::size_t most);
+                                             Tokens capacity, std::size_t max);
 
 /// The first `ranks` ranks, which work at once while the others wait without a core.
 struct Crowd {

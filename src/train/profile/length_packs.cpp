@@ -9,8 +9,8 @@ namespace tributary::train {
 namespace {
 
 constexpr std::int64_t kShortest = 16;
-constexpr std::size_t kMostTextPacks = 8;
-constexpr std::size_t kMostItemPacks = 6;  // of an encoder
+constexpr std::size_t kMaxTextPacks = 8;
+constexpr std::size_t kMaxItemPacks = 6;  // of an encoder
 
 /// The lowest token that says nothing of media.
 std::int32_t plain_token(const config::TokenIds& ids) {
@@ -65,7 +65,7 @@ std::vector<Grid> halve_largest(const config::ModelConfig& config,
   Grid next = *std::ranges::max_element(items, {},
                                         [](const Grid& item) { return item.rows * item.columns; });
   next = {1, next.rows, next.columns};
-  while (halves.size() < kMostItemPacks && (halves.empty() || !(halves.back() == next))) {
+  while (halves.size() < kMaxItemPacks && (halves.empty() || !(halves.back() == next))) {
     halves.push_back(next);
     next = encoder.item.half(config, next);
   }
@@ -83,13 +83,13 @@ void add_packs(const config::ModelConfig& config, const config::FrontModule& enc
                std::vector<SamplePack>& packs) {
   std::vector<const data::EncodedSample*> all;
   for (const data::EncodedSample& sample : samples) all.push_back(&sample);
-  std::int64_t most = 0;
+  std::int64_t max = 0;
   for (const auto& members : fill_microbatches(samples, capacity, samples.size()).microbatches)
-    most = std::max(most, count_rows(items_of(encoder, members)));
+    max = std::max(max, count_rows(items_of(encoder, members)));
   for (const Grid& item : halve_largest(config, encoder, items_of(encoder, all))) {
     const data::EncodedSample sample = make_sample(config, encoder, item);
     const std::int64_t fit = capacity.count / std::ssize(sample.tokens);
-    const std::int64_t count = std::min(fit, std::max<std::int64_t>(1, most / item.patches()));
+    const std::int64_t count = std::min(fit, std::max<std::int64_t>(1, max / item.patches()));
     if (count > 0) packs.emplace_back(static_cast<std::size_t>(count), sample);
   }
 }
@@ -99,8 +99,8 @@ void add_packs(const config::ModelConfig& config, const config::FrontModule& enc
 std::vector<SamplePack> make_text_packs(const config::ModelConfig& config, Tokens capacity) {
   std::vector<SamplePack> packs;
   for (std::int64_t length =
-           std::min(capacity.count, config.backbone.most_tokens().value_or(capacity.count));
-       packs.size() < kMostTextPacks && (packs.empty() || length >= kShortest); length /= 2) {
+           std::min(capacity.count, config.backbone.max_tokens().value_or(capacity.count));
+       packs.size() < kMaxTextPacks && (packs.empty() || length >= kShortest); length /= 2) {
     const data::EncodedSample sample = make_sample(
         std::vector<std::int32_t>(static_cast<std::size_t>(length), plain_token(config.tokens)));
     packs.emplace_back(static_cast<std::size_t>(capacity.count / length), sample);

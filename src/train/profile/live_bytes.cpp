@@ -14,13 +14,13 @@ class LiveBytes::Reporter final : public c10::MemoryReportingInfoBase {
                          std::size_t /*reserved*/, c10::Device /*device*/) override {
     now += bytes;
     since = std::max(since, now);
-    most = std::max(most, now);
+    max = std::max(max, now);
   }
   [[nodiscard]] bool memoryProfilingEnabled() const override { return true; }
 
   std::int64_t now = 0;
   std::int64_t since = 0;
-  std::int64_t most = 0;
+  std::int64_t max = 0;
 };
 
 class LiveBytes::Guard {
@@ -43,7 +43,7 @@ void LiveBytes::count(bool counts) {
 
 std::int64_t LiveBytes::now() const { return reporter_->now; }
 
-std::int64_t LiveBytes::peak() const { return reporter_->most; }
+std::int64_t LiveBytes::peak() const { return reporter_->max; }
 
 std::int64_t LiveBytes::take_peak() {
   const std::int64_t peak = reporter_->since;

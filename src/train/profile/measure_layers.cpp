@@ -15,7 +15,7 @@
 namespace tributary::train {
 namespace {
 
-constexpr std::size_t kMostMicrobatches = 3;  // of one size
+constexpr std::size_t kMaxMicrobatches = 3;  // of one size
 // Of the capacity: the grid. The largest comes first, since it has layers of all kinds.
 constexpr std::array<std::int64_t, 5> kEighths{8, 1, 2, 4, 6};
 constexpr int kAttentionRounds = 5;
@@ -113,7 +113,7 @@ class LayerMeasurements {
 
   void measure_size(const std::vector<data::EncodedSample>& samples, Tokens capacity) {
     const std::vector<Crowd> crowds = lacking_pass(profile_, job_, cut_, capacity);
-    const ProfileBatch batch = fill_microbatches(samples, capacity, kMostMicrobatches);
+    const ProfileBatch batch = fill_microbatches(samples, capacity, kMaxMicrobatches);
     if (crowds.empty() || batch.microbatches.empty()) return;  // every sample is longer
     const std::vector<PassMeasurement> measured =
         measure_passes(model_, job_.config, batch, job_.world, options_for(crowds));
@@ -182,12 +182,12 @@ bool lacks_layers(const config::Profile& profile, const LayerJob& job, const Lay
 }
 
 std::vector<data::EncodedSample> draw_samples(const Session& session) {
-  constexpr int kMostBatches = 64;
+  constexpr int kMaxBatches = 64;
   std::vector<data::EncodedSample> samples;
   const std::int64_t wanted =
-      session.config.batch.capacity_tokens.count * static_cast<std::int64_t>(kMostMicrobatches + 1);
+      session.config.batch.capacity_tokens.count * static_cast<std::int64_t>(kMaxMicrobatches + 1);
   std::int64_t tokens = 0;
-  for (int i = 0; i < kMostBatches && tokens < wanted; ++i) {
+  for (int i = 0; i < kMaxBatches && tokens < wanted; ++i) {
     for (data::EncodedSample& sample : session.loader->next_batch()) {
       tokens += std::ssize(sample.tokens);
       samples.push_back(std::move(sample));

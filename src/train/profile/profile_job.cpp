@@ -29,7 +29,7 @@
 namespace tributary::train {
 namespace {
 
-constexpr double kMostSeconds = 86400;
+constexpr double kMaxSeconds = 86400;
 
 std::string name_of_device(const std::string& device) {
   if (!device.starts_with("cuda")) return describe_cpu();
@@ -38,9 +38,9 @@ std::string name_of_device(const std::string& device) {
 }
 
 ProfileIdentity identity_of(const config::RunConfig& config) {
-  constexpr std::uint64_t kMostBytes = 16 << 20;
+  constexpr std::uint64_t kMaxBytes = 16 << 20;
   const std::string text = read_given_file(
-      config.model.path + "/config.json", kMostBytes,
+      config.model.path + "/config.json", kMaxBytes,
       {.what = "train: model cannot be read", .expected = "a directory with a config.json"});
   const std::string name =
       std::filesystem::path(config.model.path).lexically_normal().filename().string();
@@ -58,7 +58,7 @@ config::RunConfig plain_config(const config::RunConfig& given) {
   config::ParallelSection parallel;
   parallel.bootstrap_timeout_seconds = given.parallel.bootstrap_timeout_seconds;
   // Ranks outside of a crowd wait as long as it works; the watch still notices lost ones.
-  parallel.collective_timeout_seconds = kMostSeconds;
+  parallel.collective_timeout_seconds = kMaxSeconds;
   parallel.dp_replicate = {0};
   parallel.dp_shard = {1};
   config.parallel = parallel;

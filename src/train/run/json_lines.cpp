@@ -57,14 +57,14 @@ Json parse_line(const std::string& line, const std::string& where) {
 }  // namespace
 
 std::vector<Json> last_lines(const std::string& path, std::size_t count) {
-  constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 20;
+  constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 20;
   if (!std::filesystem::exists(path)) return {};
   const std::uintmax_t bytes = std::filesystem::file_size(path);
   std::ifstream in(path, std::ios::binary);
-  if (bytes > kMostBytes) in.seekg(static_cast<std::streamoff>(bytes - kMostBytes));
+  if (bytes > kMaxBytes) in.seekg(static_cast<std::streamoff>(bytes - kMaxBytes));
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line) && !in.eof();) lines.push_back(std::move(line));
-  if (bytes > kMostBytes && !lines.empty()) lines.erase(lines.begin());  // its beginning is missing
+  if (bytes > kMaxBytes && !lines.empty()) lines.erase(lines.begin());  // its beginning is missing
   if (lines.size() > count)
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(count));
   std::vector<Json> objects;

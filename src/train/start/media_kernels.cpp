@@ -18,7 +18,7 @@ std::vector<float> frame_samples(std::span<const float> samples, const data::Sou
                        .window = config.window,
                        .step = config.step,
                        .bins = config.model.mel_bins,
-                       .clip = config.most_samples()},
+                       .clip = config.max_samples()},
                       frames);
 }
 

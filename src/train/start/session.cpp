@@ -119,7 +119,7 @@ std::string announce_weights(const config::ModelSection& model) {
              : str("loading ", describe_bytes({bytes}), " of weights from ", model.path, " ...");
 }
 
-constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
 
 /// Counts all parameters and their elements, and the elements that train: those have moments.
 std::string describe_shape(const model::Model& model) {
@@ -163,11 +163,10 @@ RunIdentity identify(const Session& session) {
   identity["data.system_prompt"] = data::system_prompt_of(folder, session.model_config.family,
                                                           session.config.data.system_prompt);
   for (const std::string& file : config::tokenizer_files(folder))
-    identity["model.tokenizer"] += digest_file(folder + "/" + file, kMostFileBytes);
-  identity["model.preprocessor"] =
-      digest_file(folder + "/preprocessor_config.json", kMostFileBytes);
+    identity["model.tokenizer"] += digest_file(folder + "/" + file, kMaxFileBytes);
+  identity["model.preprocessor"] = digest_file(folder + "/preprocessor_config.json", kMaxFileBytes);
   if (const std::string file = folder + "/processor_config.json"; std::filesystem::exists(file))
-    identity["model.preprocessor"] += digest_file(file, kMostFileBytes);
+    identity["model.preprocessor"] += digest_file(file, kMaxFileBytes);
   identity["model.chat_template"] = digest_template(*session.tokenizer);
   identity["optimizer.kind"] = session.optimizer->kind();
   identity["data.digest"] = data;

@@ -167,14 +167,14 @@ std::vector<HeldOutRound> deal_rounds(std::span<const std::int64_t> tokens, std:
   for (std::int64_t i = 0; i < std::ssize(tokens); ++i) {
     const std::int64_t size = tokens[static_cast<std::size_t>(i)];
     if (size == 0) continue;
-    auto least = std::ranges::min_element(load);
-    if (rounds.empty() || (*least > 0 && *least + size > capacity)) {
+    auto min = std::ranges::min_element(load);
+    if (rounds.empty() || (*min > 0 && *min + size > capacity)) {
       rounds.emplace_back().positions.resize(static_cast<std::size_t>(replicas));
       load.assign(static_cast<std::size_t>(replicas), 0);
-      least = load.begin();
+      min = load.begin();
     }
-    *least += size;
-    rounds.back().positions[static_cast<std::size_t>(least - load.begin())].push_back(i);
+    *min += size;
+    rounds.back().positions[static_cast<std::size_t>(min - load.begin())].push_back(i);
   }
   return rounds;
 }

@@ -18,8 +18,8 @@
 namespace tributary::train {
 namespace {
 
-constexpr std::int64_t kMostAnswerTokens = 1024;                   // where no key says how many
-constexpr std::size_t kMostPictureBytes = std::size_t{512} << 20;  // kept for wrong answers
+constexpr std::int64_t kMaxAnswerTokens = 1024;                   // where no key says how many
+constexpr std::size_t kMaxPictureBytes = std::size_t{512} << 20;  // kept for wrong answers
 
 std::string trim(const std::string& text) { return std::string(trimmed(text, " \t\r\n")); }
 
@@ -61,7 +61,7 @@ std::int64_t find_max_new_tokens(const Session& session, const ValidationOptions
                                         trim(answer), data::SpecialText::kPlain)));
     }
   }
-  return std::min(longest + std::max<std::int64_t>(8, longest / 4), kMostAnswerTokens);
+  return std::min(longest + std::max<std::int64_t>(8, longest / 4), kMaxAnswerTokens);
 }
 
 /// How the questions of this replica are answered. Questions sample by their places in the data, so
@@ -187,7 +187,7 @@ class PictureBudget {
     const bool is_first = seen_[source]++ < options_.pictures_per_source;
     const bool is_shown = !prediction.correct() &&
                           wrong_[source] < options_.wrong_pictures_per_source &&
-                          wrong_bytes_ + bytes <= kMostPictureBytes;
+                          wrong_bytes_ + bytes <= kMaxPictureBytes;
     if (bytes == 0 || !(is_first || is_shown)) return false;
     if (!prediction.correct()) {
       ++wrong_[source];

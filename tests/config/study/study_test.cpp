@@ -40,7 +40,7 @@ settings:
     tp: 4
     pp: 2
     data:
-      most_tokens: 900
+      max_tokens: 900
       classes:
         - {weight: 2, items: {uniform: [1, 4]}, patches: 100, patches_per_token: 4, text: {log_normal: [50, 0.5]}}
         - {items: {exponential: [2, 2.2]}, patches: {log_uniform: [10, 20]}}
@@ -91,7 +91,7 @@ TEST(Study, ReadsSettingsOverDefaults) {
   EXPECT_EQ(two.recompute, RecomputePlan::kSelective);
   EXPECT_EQ(two.memory, Bytes{1'000'000});
   EXPECT_THAT(two.frozen, ElementsAre("backbone"));
-  EXPECT_EQ(two.data.most_tokens, 900);
+  EXPECT_EQ(two.data.max_tokens, 900);
   ASSERT_EQ(two.data.classes.size(), 2U);
   EXPECT_EQ(two.data.classes[0].items, (Draw{DrawKind::kUniform, 1, 4}));
   EXPECT_EQ(two.data.classes[0].patches, (Draw{DrawKind::kConstant, 100, 0}));
@@ -110,8 +110,8 @@ TEST(Study, ReadsSettingsOverDefaults) {
   EXPECT_EQ(study.orders[3].by, RankedBy::kSpeedup);
   EXPECT_THAT(study.orders[3].ranked, ElementsAre(RankedMethod{"two", "dflop", "flowtrain"},
                                                   RankedMethod{"two", "flowtrain", "dflop"}));
-  EXPECT_EQ(study.figures[0].least, 1.5);
-  EXPECT_EQ(study.figures[1].most, 3);
+  EXPECT_EQ(study.figures[0].min, 1.5);
+  EXPECT_EQ(study.figures[1].max, 3);
   EXPECT_EQ(study.figures[1].quantity, FigureQuantity::kHours);
   EXPECT_EQ(study.figures[1].digits, 1);
   EXPECT_FALSE(study.figures[0].digits.has_value());
@@ -338,7 +338,7 @@ TEST(Study, ReadsOccupancyOfSharingAlone) {
   const std::string asked = std::string(kSharing) + R"(
 figures:
   - {quantity: occupancy, setting: "four", method: mosaic, value: 0.5}
-  - {quantity: least_occupancy, setting: "four", method: mosaic, against: spindle, value: 2.3}
+  - {quantity: min_occupancy, setting: "four", method: mosaic, against: spindle, value: 2.3}
 orders:
   - {setting: "four", methods: [mosaic, spindle], by: occupancy}
   - {setting: "four", methods: [mosaic, spindle], by: step}
@@ -346,7 +346,7 @@ orders:
   const Study study = parse_study(asked, kWhere);
   EXPECT_EQ(study.figures[0].quantity, FigureQuantity::kOccupancy);
   EXPECT_FALSE(study.figures[0].is_set_against());
-  EXPECT_EQ(study.figures[1].quantity, FigureQuantity::kLeastOccupancy);
+  EXPECT_EQ(study.figures[1].quantity, FigureQuantity::kMinOccupancy);
   EXPECT_TRUE(study.figures[1].is_set_against());
   EXPECT_EQ(study.orders[0].by, RankedBy::kOccupancy);
   EXPECT_EQ(study.orders[1].by, RankedBy::kStep);

@@ -97,8 +97,8 @@ TEST(Arena, DoesWhatTheRulesSayPageByPage) {  // I1, I2
     for (int i = 0; i < cases(60'000, 1'000'000) / kRounds; ++i) {
       if (i % 100 == 0) live = take_every_other_page(arena, model, live);
       if (live.empty() || draw.below(100) < 55) {
-        const std::int64_t most = draw.below(8) == 0 ? largest : 1;
-        const auto wanted = static_cast<std::uint32_t>(draw.between(1, most));
+        const std::int64_t max = draw.below(8) == 0 ? largest : 1;
+        const auto wanted = static_cast<std::uint32_t>(draw.between(1, max));
         const Urgency urgency = draw.below(2) == 0 ? Urgency::kLow : Urgency::kLookAhead;
         const auto taken = arena.allocate(wanted, urgency);
         ASSERT_EQ(taken, model.allocate(wanted, urgency)) << "round " << round << ", step " << i;

@@ -158,12 +158,12 @@ TEST(Message, RefusesValuesOutOfRange) {
     return parse_message(FrameType::kPart, body_of(message)).has_value();
   };
   EXPECT_TRUE(takes_part(FrameType::kPlan, 0, 2));
-  EXPECT_TRUE(takes_part(FrameType::kAssign, kMostParts - 1, kMostParts));
+  EXPECT_TRUE(takes_part(FrameType::kAssign, kMaxParts - 1, kMaxParts));
   EXPECT_FALSE(takes_part(FrameType::kPart, 0, 2));  // no parts of parts
   EXPECT_FALSE(takes_part(FrameType::kHello, 0, 2));
   EXPECT_FALSE(takes_part(FrameType::kPlan, 2, 2));
   EXPECT_FALSE(takes_part(FrameType::kPlan, 0, 1));
-  EXPECT_FALSE(takes_part(FrameType::kPlan, 0, kMostParts + 1));
+  EXPECT_FALSE(takes_part(FrameType::kPlan, 0, kMaxParts + 1));
   std::vector<std::byte> fail = body_of(FailMessage{.text = std::string(600, 'x')});
   EXPECT_EQ(fail.size(), 8 + FailMessage::kMaxTextBytes);  // the sender cuts it
   fail.push_back(std::byte{1});

@@ -116,13 +116,13 @@ TEST(Parts, OfOnePeerNeverHoldMoreThanTheirShare) {  // I19
   const std::vector<std::byte> content(kMaxBodyBytes - kPartHead);
   for (int i = 0; i < cases(3'000, 100'000); ++i) {
     PartMessage part{.type = draw.below(2) == 0 ? FrameType::kPlan : FrameType::kAssign,
-                     .part = static_cast<std::uint32_t>(draw.below(kMostParts)),
-                     .parts = kMostParts,
+                     .part = static_cast<std::uint32_t>(draw.below(kMaxParts)),
+                     .parts = kMaxParts,
                      .digest = {std::byte(draw.below(256))},
                      .content = {content.begin(), content.end() - draw.below(2)}};
     (void)collector.take(FrameType::kPart, body_of(part));
     ASSERT_LE(collector.held_bytes(), kMaxMessageBytes);
-    ASSERT_LE(collector.held_messages(), PartCollector::kMostMessages);
+    ASSERT_LE(collector.held_messages(), PartCollector::kMaxMessages);
   }
   const std::vector<FrameContent> frames = frames_of(assign_of(1, 5'000));
   for (const FrameContent& frame : frames)  // and what is whole still comes through

@@ -92,7 +92,7 @@ TEST(ListCandidates, ABoundHoldsWhereCausalWindowsMakeLongSamplesCheaper) {
   const Nanoseconds bound = list_candidates(problem, tables).lower_bound;
   EXPECT_LE(bound, best) << brute.plan();
   EXPECT_GE(bound.count, best.count / 2);
-  EXPECT_GT(list_cells(problem, tables).least_bound, double(best.count));  // by costs as they are
+  EXPECT_GT(list_cells(problem, tables).min_bound, double(best.count));  // by costs as they are
   EXPECT_LE(search_plan(problem).certificate.lower_bound, best);
 }
 

@@ -115,12 +115,12 @@ TEST(SplitLayers, EqualsBruteForceOnRandomChains) {
   EXPECT_GT(recomputed, 100);
 }
 
-TEST(LeastMemory, IsTheEdgeOfWhatCanBeCut) {
+TEST(MinMemory, IsTheEdgeOfWhatCanBeCut) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE(seed);
     RandomStream random(seed, "least memory");
     SplitProblem problem = random_split_problem(random);
-    problem.memory = least_memory(problem);
+    problem.memory = min_memory(problem);
     EXPECT_EQ(split_layers(problem).certificate.status, Status::kOptimal);
     *problem.memory -= Bytes{1};
     EXPECT_EQ(split_layers(problem).certificate.status, Status::kInfeasible);

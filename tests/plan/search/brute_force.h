@@ -40,7 +40,7 @@ inline std::vector<config::MeshShape> all_meshes(const PlanningProblem& problem,
                                                  const config::ModuleNode& node,
                                                  std::int64_t devices) {
   std::vector<config::MeshShape> meshes;
-  for (std::int64_t tp = 1; tp <= std::min(devices, problem.space.most_tp); tp *= 2)
+  for (std::int64_t tp = 1; tp <= std::min(devices, problem.space.max_tp); tp *= 2)
     for (std::int64_t pp = 1; tp * pp <= devices; ++pp)
       for (std::int64_t dp = 1; tp * pp * dp <= devices; ++dp)
         for (std::int64_t shard = 1; shard <= dp; ++shard) {

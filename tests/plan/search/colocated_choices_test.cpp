@@ -86,13 +86,13 @@ TEST(StepEstimator, MorePassesOfAColocatedEncoderHoldLess) {
     problem.frozen.clear();
     if (is_frozen) problem.frozen = {"vision"};
     Colocated colocated(problem);
-    const auto most = static_cast<double>(problem.memory().count);
+    const auto max = static_cast<double>(problem.memory().count);
     double before = 0;
     double simulated_before = 0;
     for (const std::int64_t passes : {1, 2, 4, 8}) {
       const double share = colocated.estimate(passes, RecomputePlan::kFull).memory_share;
       const simulate::Simulation simulation = colocated.simulate(passes, RecomputePlan::kFull);
-      const double simulated = static_cast<double>(simulation.fullest.memory.total().count) / most;
+      const double simulated = static_cast<double>(simulation.fullest.memory.total().count) / max;
       if (passes > 1) {
         EXPECT_NEAR(share - before, simulated - simulated_before, 0.05 * simulated)
             << passes << " passes" << (is_frozen ? ", frozen" : "");

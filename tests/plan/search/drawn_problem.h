@@ -45,9 +45,9 @@ class DrawnProblem {
     return values[random_.below(n)];
   }
   /// As many small numbers as large ones.
-  std::int64_t spread(std::int64_t least, std::int64_t most) {
-    const double low = std::log(static_cast<double>(least));
-    const double high = std::log(static_cast<double>(most));
+  std::int64_t spread(std::int64_t min, std::int64_t max) {
+    const double low = std::log(static_cast<double>(min));
+    const double high = std::log(static_cast<double>(max));
     return static_cast<std::int64_t>(std::exp(low + random_.uniform() * (high - low)));
   }
 
@@ -88,12 +88,12 @@ class DrawnProblem {
     return block;
   }
   /// Blocks of one kind, of two kinds in turns, or one kind after another.
-  void add_blocks(config::ModuleNode& module, std::int64_t width, bool is_causal, std::int64_t most,
+  void add_blocks(config::ModuleNode& module, std::int64_t width, bool is_causal, std::int64_t max,
                   bool may_have_experts = true) {
     const config::LayerShape first = draw_block(width, is_causal, may_have_experts);
     config::LayerShape second = chance(2) ? first : draw_block(width, is_causal, may_have_experts);
     if (chance(2)) second.window = first.window == 0 ? spread(16, 8192) : 0;
-    const std::int64_t blocks = random_.between(1, most);
+    const std::int64_t blocks = random_.between(1, max);
     const std::uint64_t way = random_.below(3);
     const std::int64_t period = random_.between(2, 4);
     for (std::int64_t block = 0; block < blocks; ++block) {
@@ -212,7 +212,7 @@ class DrawnProblem {
   }
 
   struct Mix {
-    std::int64_t most_tokens = 0;
+    std::int64_t max_tokens = 0;
     bool is_equal = false;
     std::uint64_t media_in = 1;     // one of so many samples has a medium
     bool are_tokens_apart = false;  // texts are long, samples with media short
@@ -222,19 +222,19 @@ class DrawnProblem {
     return items * units;
   }
   simulate::SampleSize draw_sample(const Mix& mix, bool has_patches, bool has_frames) {
-    simulate::SampleSize sample{.tokens = spread(8, mix.most_tokens)};
+    simulate::SampleSize sample{.tokens = spread(8, mix.max_tokens)};
     if (has_patches && chance(mix.media_in))
       sample.patches = draw_units(sample.items = random_.between(1, 6));
     if (has_frames && chance(mix.media_in))
       sample.frames = draw_units(sample.clips = random_.between(1, 2));
     if (mix.are_tokens_apart)
       sample.tokens = sample.encoded() > 0 ? std::min<std::int64_t>(sample.tokens, 64)
-                                           : std::max(sample.tokens, mix.most_tokens / 2);
+                                           : std::max(sample.tokens, mix.max_tokens / 2);
     return sample;
   }
   void draw_batches(PlanningProblem& problem) {
     const std::int64_t lengths[] = {64, 1000, 4000, 4000, 32'000};
-    const Mix mix{.most_tokens = pick(lengths),
+    const Mix mix{.max_tokens = pick(lengths),
                   .is_equal = chance(4),
                   .media_in = static_cast<std::uint64_t>(random_.between(1, 4)),
                   .are_tokens_apart = chance(5)};
@@ -254,7 +254,7 @@ class DrawnProblem {
     if (chance(4)) space.placements = {Placement::kInline};
     if (chance(6)) space.placements = {Placement::kInline, Placement::kSeparate};
     if (chance(4)) space.recompute = {config::RecomputePlan::kNone};
-    if (chance(4)) space.most_ep = 1;
+    if (chance(4)) space.max_ep = 1;
     if (chance(4)) space.long_sample = 0;
     if (chance(3)) space.schedules = {config::PipelineOrder::k1f1b};
   }

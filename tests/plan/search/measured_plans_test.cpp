@@ -23,7 +23,7 @@ using config::RecomputePlan;
 config::Profile measure(const PlanningProblem& problem, const std::vector<std::int64_t>& groups,
                         std::int64_t cores, std::uint64_t seed,
                         const std::vector<std::int64_t>& tp = {1},
-                        std::int64_t most_of_microbatch = 900'000) {
+                        std::int64_t max_of_microbatch = 900'000) {
   RandomStream random(seed, "measured_plans_test");
   config::Profile profile{.model = "tiny", .device = "cpu", .cores = cores};
   profile.memory = {std::int64_t{16} << 30};
@@ -63,7 +63,7 @@ config::Profile measure(const PlanningProblem& problem, const std::vector<std::i
   profile.steps.push_back({.ranks = 1,
                            .threads = 1,
                            .step = {400'000},
-                           .microbatch = {random.between(0, most_of_microbatch)},
+                           .microbatch = {random.between(0, max_of_microbatch)},
                            .optimizer = {900'000},
                            .parameters = 1'000'000,
                            .process = {100 << 20}});
@@ -72,16 +72,16 @@ config::Profile measure(const PlanningProblem& problem, const std::vector<std::i
 
 PlanningProblem measured_problem(std::int64_t devices, int encoders, std::int64_t cores,
                                  std::uint64_t seed, const std::vector<std::int64_t>& tp = {1},
-                                 std::int64_t most_of_microbatch = 900'000) {
+                                 std::int64_t max_of_microbatch = 900'000) {
   PlanningProblem problem = tiny_problem(devices, 6, encoders, seed);
   problem.model = tiny_model(2, encoders);
-  const config::Profile profile = measure(problem, {2, 4}, cores, seed, tp, most_of_microbatch);
+  const config::Profile profile = measure(problem, {2, 4}, cores, seed, tp, max_of_microbatch);
   problem.cluster = cost::cluster_of(profile, devices, "p.json");
   problem.threads = 1;
   problem.measured = std::make_shared<const cost::ProfileCosts>(profile, devices, 1, "p.json");
   problem.space.schedules = {PipelineOrder::k1f1b, PipelineOrder::kZbH1};
   problem.space.recompute = {RecomputePlan::kNone, RecomputePlan::kFull};
-  problem.space.most_tp = tp.back();
+  problem.space.max_tp = tp.back();
   return problem;
 }
 
@@ -193,7 +193,7 @@ TEST(MeasuredPlans, NoPlanIsBelowTheBoundWhereAttentionIsApart) {
 
 TEST(MeasuredPlans, LeavesOutDegreesThatWereNotMeasuredAndSaysWhich) {
   PlanningProblem problem = measured_problem(4, 1, 0, 3);
-  problem.space.most_tp = 8;
+  problem.space.max_tp = 8;
   const PlanSearch search = search_plan(problem);
   ASSERT_FALSE(search.plans.empty()) << search.certificate.limit;
   EXPECT_GT(search.left_out.cells, 0);
@@ -203,7 +203,7 @@ TEST(MeasuredPlans, LeavesOutDegreesThatWereNotMeasuredAndSaysWhich) {
 
 TEST(MeasuredPlans, SaysWhatWasMeasuredWhereThatIsNoPlan) {
   PlanningProblem problem = measured_problem(4, 0, 0, 3);
-  problem.space.most_stages = 1;
+  problem.space.max_stages = 1;
   problem.space.replicates = false;
   config::Profile lacking = measure(problem, {4}, 0, 3);
   lacking.collectives.erase(lacking.collectives.begin() + 1);  // all_gather

@@ -69,7 +69,7 @@ TEST(SearchPlan, ProvesTheOnlyPlanOptimal) {
           .tokens = 1'000, .patches = 512 * encoders, .items = 2 * encoders};
       problem.batches = {
           std::vector<simulate::SampleSize>(static_cast<std::size_t>(samples), sample)};
-      problem.space.most_microbatches = 1;
+      problem.space.max_microbatches = 1;
       problem.space.recompute = {RecomputePlan::kNone};
       problem.space.placements = {config::Placement::kInline};
       const PlanSearch search = search_plan(problem);
@@ -171,9 +171,9 @@ TEST(SearchPlan, PlacesTwoEncodersOnRanksOfTheirOwn) {
 TEST(SearchPlan, IsNotSlowerWhereExpertsMayBeShared) {
   PlanningProblem problem = tiny_problem(8, 16, 0, 2);
   problem.model = tiny_model(2, 0, /*experts=*/16);
-  problem.space.most_ep = 1;
+  problem.space.max_ep = 1;
   const PlanSearch whole = search_plan(problem);
-  problem.space.most_ep = 8;
+  problem.space.max_ep = 8;
   const PlanSearch shared = search_plan(problem);
   ASSERT_FALSE(whole.plans.empty()) << whole.certificate.limit;
   ASSERT_FALSE(shared.plans.empty()) << shared.certificate.limit;
@@ -207,10 +207,10 @@ TEST(SearchPlan, TakesAClusterOfJustThePlansDevices) {
 TEST(SearchPlan, CutsSequencesWhereNothingElseMayBe) {
   for (const bool ring : {true, false}) {
     PlanningProblem problem = tiny_problem(4, 6, 1, 13);
-    problem.space.most_tp = problem.space.most_stages = problem.space.most_replicas = 1;
+    problem.space.max_tp = problem.space.max_stages = problem.space.max_replicas = 1;
     problem.space.placements = {config::Placement::kInline};
     problem.space.long_sample = 0;
-    (ring ? problem.space.most_ulysses : problem.space.most_cp) = 1;
+    (ring ? problem.space.max_ulysses : problem.space.max_cp) = 1;
     const PlanSearch search = search_plan(problem);
     ASSERT_FALSE(search.plans.empty()) << search.certificate.limit;
     const FoundPlan& best = search.plans.front();

@@ -62,8 +62,8 @@ TEST(ShortMemory, IsNamedByWhatTheLeanestPlanHolds) {
   int enough = 0;
   for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
     PlanningProblem problem = problem_of(seed);
-    const BruteForce::Worth least = BruteForce(problem).run_front().front();
-    problem.cluster.device.memory = {least.peak.count * 3 / 10};
+    const BruteForce::Worth min = BruteForce(problem).run_front().front();
+    problem.cluster.device.memory = {min.peak.count * 3 / 10};
     ChainTables tables(problem);
     const CandidateList list = list_candidates(problem, tables);
     ASSERT_TRUE(list.candidates.empty()) << "seed " << seed;
@@ -71,10 +71,10 @@ TEST(ShortMemory, IsNamedByWhatTheLeanestPlanHolds) {
     const std::size_t at = list.limit.find(words);
     ASSERT_NE(at, std::string::npos) << list.limit;
     const Bytes named{std::stoll(list.limit.substr(at + words.size()))};
-    EXPECT_GE(named.count, least.peak.count / 100 * 99) << "seed " << seed << ": " << list.limit;
+    EXPECT_GE(named.count, min.peak.count / 100 * 99) << "seed " << seed << ": " << list.limit;
     EXPECT_NE(list.limit.find(str(named - problem.memory(), " above the ")), std::string::npos)
         << list.limit;
-    if (named.count <= least.peak.count / 100 * 102) ++exact;
+    if (named.count <= min.peak.count / 100 * 102) ++exact;
     problem.cluster.device.memory = {named.count / 100 * 101};
     if (!search_plan(problem).plans.empty()) ++enough;
   }
@@ -113,11 +113,11 @@ TEST(ShortMemory, ChainsAreCutToHoldWhatTheLimitAllows) {
     return judge.judge(choice, ChainCutter(problem).cut(choice, judge), 0, 1).peak;
   };
   const Bytes fastest = peak_at({std::int64_t{1} << 40});
-  const Bytes least = peak_at({1});
-  EXPECT_LT(least.count, fastest.count / 100 * 90);
+  const Bytes min = peak_at({1});
+  EXPECT_LT(min.count, fastest.count / 100 * 90);
   for (int percent = 50; percent <= 110; percent += 2) {
     const std::int64_t limit = fastest.count / 100 * percent;
-    EXPECT_LE(peak_at({limit}), std::max(Bytes{limit / 100 * 104}, least))
+    EXPECT_LE(peak_at({limit}), std::max(Bytes{limit / 100 * 104}, min))
         << "at " << percent << " % of " << fastest;
   }
 }
@@ -128,8 +128,8 @@ TEST(ShortMemory, LeanestChoicesFitWhereHardlyAnyPlanDoes) {
   int fitting = 0;
   for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
     PlanningProblem problem = problem_of(seed);
-    const BruteForce::Worth least = BruteForce(problem).run_front().front();
-    problem.cluster.device.memory = {least.peak.count / 100 * 103};
+    const BruteForce::Worth min = BruteForce(problem).run_front().front();
+    problem.cluster.device.memory = {min.peak.count / 100 * 103};
     ChainTables tables(problem);
     const std::vector<LeanChoice> leanest = judge_leanest(problem, tables);
     const bool any = std::any_of(leanest.begin(), leanest.end(), [&](const LeanChoice& each) {
@@ -161,9 +161,9 @@ TEST(ShortMemory, LeanestChoicesHaveThePassesThatHoldTheLeast) {
     PlanChoice choice = each.choice;
     const Bytes peak = peak_of(choice);
     std::int64_t& passes = choice.encoders[0].value().passes;
-    const std::int64_t most =
+    const std::int64_t max =
         std::min(choice.microbatches, problem.global_samples() / choice.encoders[0]->replicas());
-    for (passes = 1; passes <= most; passes *= 2)
+    for (passes = 1; passes <= max; passes *= 2)
       EXPECT_LE(peak.count, peak_of(choice).count / 100 * 105)
           << describe(problem, each.choice) << ", but " << passes << " passes";
   }

@@ -231,7 +231,7 @@ TEST(CostCorrector, RefusesWhatCannotBe) {
   refuses({.weight_of_one = std::nan("")}, "where: weight_of_one; found: nan");
   refuses({.lowest_ratio = 0}, "where: lowest_ratio");
   refuses({.highest_ratio = 0.9}, "where: highest_ratio");
-  refuses({.least_buckets = 0}, "where: least_buckets");
+  refuses({.min_buckets = 0}, "where: min_buckets");
   refuses({.residual_band = 0}, "where: residual_band");
   refuses({.residual_steps = 0}, "where: residual_steps");
 }

@@ -15,14 +15,14 @@ constexpr double kHighest = 4;
 CostKey key_of(std::int32_t size) { return {.size = size}; }
 
 /// A bucket of some keys with shares between 1 and 100; what it took by the true ratios.
-MeasuredBucket draw_bucket(RandomStream& random, const std::vector<double>& truth, int most_keys,
+MeasuredBucket draw_bucket(RandomStream& random, const std::vector<double>& truth, int max_keys,
                            double noise) {
   MeasuredBucket bucket;
   double time = 0;
   std::vector<std::int32_t> keys;
   for (std::int32_t key = 0; key < std::ssize(truth); ++key) keys.push_back(key);
   random.shuffle(std::span(keys));
-  keys.resize(static_cast<std::size_t>(random.between(1, most_keys)));
+  keys.resize(static_cast<std::size_t>(random.between(1, max_keys)));
   for (const std::int32_t key : keys) {
     const std::int64_t share = random.between(1, 100) * 1'000'000;
     bucket.shares.push_back({key_of(key), {share}});

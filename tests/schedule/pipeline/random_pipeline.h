@@ -61,11 +61,11 @@ inline void draw_frozen(RandomStream& random, PipelineModule& module) {
 
 /// A backbone of any order with up to three encoders in front, chained or side by side, each with
 /// stages, replicas, times and frozen parts of its own.
-inline Pipeline draw_pipeline(RandomStream& random, int most_stages = 6, int most_rounds = 14) {
+inline Pipeline draw_pipeline(RandomStream& random, int max_stages = 6, int max_rounds = 14) {
   Pipeline pipeline;
   const OrderTraits& traits = all_orders()[random.below(all_orders().size())];
-  const int stages = static_cast<int>(random.between(1, most_stages));
-  pipeline.microbatches = static_cast<int>(random.between(1, most_rounds));
+  const int stages = static_cast<int>(random.between(1, max_stages));
+  pipeline.microbatches = static_cast<int>(random.between(1, max_rounds));
   pipeline.hop = {random.below(3) == 0 ? random.between(1, 10) : 0};
   const auto encoders = random.below(3) == 0 ? random.between(1, 3) : 0;
   for (int i = 0; i < encoders; ++i) {
@@ -126,8 +126,8 @@ inline void add_beside(RandomStream& random, const std::string& name, Pipeline& 
 }
 
 /// The same with one to three more encoders on the ranks of the backbone.
-inline Pipeline draw_colocated(RandomStream& random, int most_stages = 5, int most_rounds = 9) {
-  Pipeline pipeline = draw_pipeline(random, most_stages, most_rounds);
+inline Pipeline draw_colocated(RandomStream& random, int max_stages = 5, int max_rounds = 9) {
+  Pipeline pipeline = draw_pipeline(random, max_stages, max_rounds);
   add_beside(random, "beside", pipeline);
   RandomStream again = random;  // what is drawn later does not depend on how many there are
   for (const char* name : {"beside2", "beside3"}) {

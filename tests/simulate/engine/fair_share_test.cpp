@@ -77,12 +77,12 @@ TEST(FairShare, TouchesOnlyWhatIsJoinedByLinks) {
 /// Max-min fair: each flow is at its limit, or meets a full link on which nobody has more.
 void expect_fair(const FairShare& share, const std::vector<double>& capacity,
                  const std::vector<Route>& routes, const std::vector<bool>& is_there) {
-  std::vector<double> used(capacity.size(), 0), most(capacity.size(), 0);
+  std::vector<double> used(capacity.size(), 0), max(capacity.size(), 0);
   for (int flow = 0; flow < std::ssize(routes); ++flow) {
     if (!is_there[flow]) continue;
     for (const LinkUse& use : routes[flow].links) {
       used[use.link] += use.weight * share.rate(flow);
-      most[use.link] = std::max(most[use.link], share.rate(flow));
+      max[use.link] = std::max(max[use.link], share.rate(flow));
     }
   }
   for (std::size_t link = 0; link < capacity.size(); ++link)
@@ -95,7 +95,7 @@ void expect_fair(const FairShare& share, const std::vector<double>& capacity,
     const bool is_held =
         std::any_of(routes[flow].links.begin(), routes[flow].links.end(), [&](const LinkUse& use) {
           return used[use.link] >= capacity[use.link] * (1 - 1e-12) &&
-                 share.rate(flow) >= most[use.link] * (1 - 1e-12);
+                 share.rate(flow) >= max[use.link] * (1 - 1e-12);
         });
     EXPECT_TRUE(is_held || share.rate(flow) == limit) << "flow " << flow;
   }

@@ -50,7 +50,7 @@ TEST(FlowSlots, AreNeverSharedByMessagesUnderWay) {
     ASSERT_EQ(routes.size(), slots.count());
     Traffic traffic(of);
     std::map<int, int> message_in;  // slot -> message under way
-    std::size_t most = 0;
+    std::size_t max = 0;
     // From hardly ever two at a time to as many as there can be.
     const std::uint64_t rush = random.below(12);
     for (std::vector<int> ready = traffic.find_ready(); !ready.empty() || !message_in.empty();
@@ -61,7 +61,7 @@ TEST(FlowSlots, AreNeverSharedByMessagesUnderWay) {
         ASSERT_TRUE(message_in.emplace(slot, message).second) << "slot " << slot << " is taken";
         ASSERT_EQ(routes.at(slot), &of.network.routes[of.program.messages()[message].channel]);
         traffic.give(message);
-        most = std::max(most, message_in.size());
+        max = std::max(max, message_in.size());
         ++messages;
       } else {
         const auto arrived =
@@ -73,7 +73,7 @@ TEST(FlowSlots, AreNeverSharedByMessagesUnderWay) {
     }
     // None is there for nothing: so many are under way when all are given before any arrives.
     if (rush == 11) {
-      EXPECT_EQ(most, slots.count());
+      EXPECT_EQ(max, slots.count());
     }
   }
   EXPECT_GT(messages, 10000u);

@@ -49,11 +49,11 @@ using Step = std::vector<cost::MicrobatchShape>;
 
 /// Steps of 1 to 8 microbatches of any sizes.
 inline std::vector<Step> draw_steps(RandomStream& random) {
-  const std::int64_t most_patches = random.between(100, 9000);
+  const std::int64_t max_patches = random.between(100, 9000);
   std::vector<Step> steps(1 + random.below(6));
   for (Step& step : steps)
     for (std::uint64_t i = 0; i <= random.below(8); ++i)
-      step.push_back(shape_of(random.between(1, most_patches), random.between(1, 2000)));
+      step.push_back(shape_of(random.between(1, max_patches), random.between(1, 2000)));
   return steps;
 }
 

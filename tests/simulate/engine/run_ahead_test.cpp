@@ -113,8 +113,8 @@ TEST(RunAhead, EqualStepsGoOnUntilTheySettle) {
     const Simulation of = simulate(plan, costs, small_cluster(2), options);
     const std::int64_t microbatches = of.program.pipeline().microbatches;
     const Nanoseconds pace{microbatches * std::max<std::int64_t>(encodes, 3000)};
-    EXPECT_GE(of.distribution.least, pace) << encodes;
-    EXPECT_LE(of.distribution.largest, pace + Nanoseconds{kOptimizer}) << encodes;
+    EXPECT_GE(of.distribution.min, pace) << encodes;
+    EXPECT_LE(of.distribution.max, pace + Nanoseconds{kOptimizer}) << encodes;
     EXPECT_EQ(of.unsettled, unsettled) << encodes;
     EXPECT_LE(bound_of(of).value(), of.times.makespan);
     EXPECT_EQ(of.times.makespan, of.steps[of.shown]);

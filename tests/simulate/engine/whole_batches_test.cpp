@@ -138,7 +138,7 @@ TEST(WholeBatches, AWholeBatchOfFeaturesIsHeldUntilItIsUsed) {
 
 /// The most microbatches of features that are there at one time of a step in the middle of many
 /// equal ones, on the clock of recur_batches.
-std::int64_t most_held(std::int64_t patches, std::size_t ahead, int microbatches) {
+std::int64_t max_held(std::int64_t patches, std::size_t ahead, int microbatches) {
   constexpr int kSteps = 60;
   std::vector<std::int64_t> begun, begins;
   std::vector<std::pair<std::int64_t, int>> changes;  // what goes comes first
@@ -157,13 +157,13 @@ std::int64_t most_held(std::int64_t patches, std::size_t ahead, int microbatches
   }
   std::sort(changes.begin(), changes.end());
   std::int64_t held = 0;
-  std::int64_t most = 0;
+  std::int64_t max = 0;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     held += changes[i].second;
     const bool goes_on = i + 1 < changes.size() && changes[i + 1].first <= begins[kSteps / 2];
-    if (!goes_on && changes[i].first < begins[kSteps / 2 + 1]) most = std::max(most, held);
+    if (!goes_on && changes[i].first < begins[kSteps / 2 + 1]) max = std::max(max, held);
   }
-  return most;
+  return max;
 }
 
 TEST(WholeBatches, BatchesAheadAreHeld) {
@@ -175,7 +175,7 @@ TEST(WholeBatches, BatchesAheadAreHeld) {
       ASSERT_FALSE(of.unsettled);
       const int microbatches = of.program.pipeline().microbatches;
       const std::int64_t held = of.memory[0].features.count / 1000;
-      EXPECT_EQ(held, most_held(patches, static_cast<std::size_t>(ahead), microbatches))
+      EXPECT_EQ(held, max_held(patches, static_cast<std::size_t>(ahead), microbatches))
           << patches << " patches, " << ahead << " ahead";
       // A fast encoder fills all batches ahead before the backbone has used its own.
       if (patches == 300) {

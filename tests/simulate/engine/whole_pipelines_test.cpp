@@ -109,7 +109,7 @@ class BatchRecursion {
 
 /// Microbatches of any size for each replica.
 std::vector<StepShapes> draw_shapes(RandomStream& random, const Degrees& degrees) {
-  const std::int64_t most_patches = random.between(100, 9000);
+  const std::int64_t max_patches = random.between(100, 9000);
   std::vector<StepShapes> steps(1 + random.below(4));
   for (StepShapes& step : steps) {
     const std::uint64_t microbatches = 1 + random.below(8);
@@ -117,7 +117,7 @@ std::vector<StepShapes> draw_shapes(RandomStream& random, const Degrees& degrees
       auto& module = step.emplace_back(static_cast<std::size_t>(replicas));
       for (Step& replica : module)
         for (std::uint64_t i = 0; i < microbatches; ++i)
-          replica.push_back(shape_of(random.between(1, most_patches), random.between(1, 2000)));
+          replica.push_back(shape_of(random.between(1, max_patches), random.between(1, 2000)));
     }
   }
   return steps;
@@ -127,7 +127,7 @@ TEST(WholePipelines, FollowTheRecursionOverStagesAndUnequalReplicas) {
   int settled = 0;
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     RandomStream random(seed, "whole pipelines");
-    const auto degree = [&](int most) { return static_cast<int>(random.between(1, most)); };
+    const auto degree = [&](int max) { return static_cast<int>(random.between(1, max)); };
     const Degrees degrees{.encoder_stages = degree(2),
                           .encoders = degree(3),
                           .stages = degree(2),

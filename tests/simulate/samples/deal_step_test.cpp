@@ -193,11 +193,11 @@ TEST(CountRounds, IsTheLeastThatAllOrdersTake) {
           interleaved(stages, stages + static_cast<int>(random.between(0, 3))));
     }
     const auto fullest = static_cast<std::size_t>(random.between(0, 30));
-    int least = std::max(1, static_cast<int>(fullest));
+    int min = std::max(1, static_cast<int>(fullest));
     while (!std::all_of(pipeline.modules.begin(), pipeline.modules.end(),
-                        [&](const auto& module) { return fits(module, least); }))
-      ++least;
-    EXPECT_EQ(schedule::count_rounds(pipeline, fullest), least) << "seed " << seed;
+                        [&](const auto& module) { return fits(module, min); }))
+      ++min;
+    EXPECT_EQ(schedule::count_rounds(pipeline, fullest), min) << "seed " << seed;
   }
 }
 

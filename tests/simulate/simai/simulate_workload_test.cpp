@@ -128,8 +128,8 @@ TEST(SimulateWorkload, OneStageTakesTheSumOfAllRows) {
 
 TEST(SimulateWorkload, TheBoundIsNeverAboveTheStepAndNearWhereReductionsTakeMostOfIt) {
   std::mt19937_64 random(9);
-  const auto draw = [&random](std::int64_t most) {
-    return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
+  const auto draw = [&random](std::int64_t max) {
+    return 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(max));
   };
   for (int round = 0; round < 200; ++round) {
     HeaderCase header{.tensor = draw(3), .expert = draw(2), .stages = draw(4), .message = 5000};

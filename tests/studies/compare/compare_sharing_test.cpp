@@ -38,14 +38,14 @@ TEST(CompareSharing, SaysHowOccupiedDevicesAre) {
   const SettingResult setting = compare(study).settings[0];
   for (const MethodResult& method : setting.methods) {
     SCOPED_TRACE(method.method);
-    ASSERT_TRUE(method.occupancy && method.least_occupancy);
-    EXPECT_GT(*method.least_occupancy, 0);
-    EXPECT_LE(*method.least_occupancy, *method.occupancy + 1e-12);
+    ASSERT_TRUE(method.occupancy && method.min_occupancy);
+    EXPECT_GT(*method.min_occupancy, 0);
+    EXPECT_LE(*method.min_occupancy, *method.occupancy + 1e-12);
     EXPECT_LT(*method.occupancy, 1);
   }
   // One after another on all devices there is no device that has more than another one.
   const MethodResult& temporal = *setting.find("megatron_temporal");
-  EXPECT_NEAR(*temporal.occupancy, *temporal.least_occupancy, 1e-12);
+  EXPECT_NEAR(*temporal.occupancy, *temporal.min_occupancy, 1e-12);
   EXPECT_THAT(setting.find("mosaic")->plan, testing::ContainsRegex(" on [0-9]+ x [0-9]0 %"));
   EXPECT_THAT(temporal.plan, testing::Not(HasSubstr("%")));
 }
@@ -53,8 +53,8 @@ TEST(CompareSharing, SaysHowOccupiedDevicesAre) {
 /// A setting where methods x and y have such occupancies, and z none.
 SettingResult occupied(const char* name, double of_x, double of_y) {
   return {.name = name,
-          .methods = {{.method = "x", .step_s = 1, .occupancy = of_x, .least_occupancy = of_x / 2},
-                      {.method = "y", .step_s = 1, .occupancy = of_y, .least_occupancy = of_y / 4},
+          .methods = {{.method = "x", .step_s = 1, .occupancy = of_x, .min_occupancy = of_x / 2},
+                      {.method = "y", .step_s = 1, .occupancy = of_y, .min_occupancy = of_y / 4},
                       {.method = "z", .step_s = 1}}};
 }
 
@@ -64,11 +64,11 @@ TEST(JudgeFigures, TakesTheRatioOfMeanOccupancies) {
   study.figures = {{.quantity = kOccupancy, .setting = "a", .method = "x"},
                    {.quantity = kOccupancy, .method = "x", .settings = {"a", "b"}},
                    {.quantity = kOccupancy, .method = "x", .against = "y", .settings = {"a", "b"}},
-                   {.quantity = kLeastOccupancy, .setting = "a", .method = "x", .against = "y"},
+                   {.quantity = kMinOccupancy, .setting = "a", .method = "x", .against = "y"},
                    {.quantity = kOccupancy, .setting = "a", .method = "x", .against_setting = "b"},
                    {.quantity = kOccupancy, .setting = "a", .method = "x", .against = "z"},
                    {.quantity = kOccupancy, .setting = "a", .method = "z"}};
-  for (config::PublishedFigure& figure : study.figures) figure.least = figure.most = 1;
+  for (config::PublishedFigure& figure : study.figures) figure.min = figure.max = 1;
   using config::RankedBy;
   study.orders = {{"", RankedBy::kOccupancy, {{"b", "x", ""}, {"b", "y", ""}}},
                   {"", RankedBy::kOccupancy, {{"a", "x", ""}, {"a", "y", ""}}},

@@ -47,15 +47,15 @@ TEST(Compare, GivesWhatTheMethodsGiveDirectly) {
     EXPECT_FALSE(listed->plan.empty());
     for (const PipelineBaseline& baseline : pipeline_baselines()) {
       SCOPED_TRACE(str(setting.name, ": ", baseline.name));
-      double least = 1e300;
+      double min = 1e300;
       for (const auto level : {config::RecomputePlan::kNone, config::RecomputePlan::kFull}) {
         model.recompute = level;
         const TrainingProblem problem = problem_of_model(setting.model, setting.cluster, model);
-        least = std::min(least, 1e-9 * double(baseline.solve(problem).certificate.value.count));
+        min = std::min(min, 1e-9 * double(baseline.solve(problem).certificate.value.count));
       }
       const MethodResult* found = comparison.settings[i].find(baseline.name);
       ASSERT_NE(found, nullptr);
-      EXPECT_DOUBLE_EQ(found->step_s, least);
+      EXPECT_DOUBLE_EQ(found->step_s, min);
       EXPECT_GT(found->mfu, 0);
       EXPECT_LT(found->mfu, 1);
       EXPECT_FALSE(found->plan.empty());
@@ -250,7 +250,7 @@ TEST(DrawSamples, FollowsWeightsAndDistributions) {
 
 TEST(DrawSamples, CutsWhatIsTooLong) {
   config::StudyData data;
-  data.most_tokens = 50;
+  data.max_tokens = 50;
   data.classes = {{.items = {config::DrawKind::kConstant, 10, 0},
                    .patches = {config::DrawKind::kConstant, 20, 0},
                    .text = {config::DrawKind::kConstant, 15, 0}}};
@@ -270,7 +270,7 @@ TEST(DrawSamples, HasClipsBesideImages) {
   EXPECT_EQ(
       simulate::draw_samples(data, simulate::MixtureSound::kNone, 1, 0, 1).front(),
       (simulate::SampleSize{.tokens = 175, .patches = 40, .items = 2, .frames = 300, .clips = 3}));
-  data.most_tokens = 130;
+  data.max_tokens = 130;
   EXPECT_EQ(
       simulate::draw_samples(data, simulate::MixtureSound::kNone, 1, 0, 1).front(),
       (simulate::SampleSize{.tokens = 125, .patches = 40, .items = 2, .frames = 200, .clips = 2}));

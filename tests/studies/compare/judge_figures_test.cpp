@@ -15,13 +15,13 @@ TEST(JudgeFigures, ComputesEveryQuantity) {
   study.settings[0].run_samples = 18'000;
   study.settings[1].name = "b";
   const auto figure = [](config::FigureQuantity quantity, const char* method, const char* against,
-                         double least, double most) {
+                         double min, double max) {
     return config::PublishedFigure{.quantity = quantity,
                                    .setting = "a",
                                    .method = method,
                                    .against = against,
-                                   .least = least,
-                                   .most = most};
+                                   .min = min,
+                                   .max = max};
   };
   study.figures = {figure(kSpeedup, "x", "y", 2, 2),        // 5 a second over 2.5
                    figure(kSpeedup, "x", "y", 2.5, 4),      // below the range
@@ -30,14 +30,14 @@ TEST(JudgeFigures, ComputesEveryQuantity) {
                    figure(kMfuGap, "y", "x", 0.2, 0.2),     //
                    figure(kIdleReduction, "x", "y", 1, 1),  // 0.1*4/5 against 0.4*4/2.5
                    figure(kSpeedup, "x", "z", 1, 1),        // z has no plan
-                   {.setting = "b", .method = "x", .against_setting = "a", .least = 2, .most = 2},
+                   {.setting = "b", .method = "x", .against_setting = "a", .min = 2, .max = 2},
                    figure(kBubbleReduction, "x", "y", 1, 1),  // 0.05 and 0.2 of the same
                    {.quantity = kBubbleReduction,
                     .setting = "b",  // where x has none
                     .method = "x",
                     .against_setting = "a",
-                    .least = 1,
-                    .most = 1}};
+                    .min = 1,
+                    .max = 1}};
   using config::RankedBy;
   study.orders = {{"", RankedBy::kStep, {{"a", "x", ""}, {"a", "y", ""}}},
                   {"", RankedBy::kStep, {{"a", "y", ""}, {"a", "x", ""}}},
@@ -83,8 +83,8 @@ TEST(JudgeFigures, TakesTheMeanOverSettings) {
     return config::PublishedFigure{.quantity = config::FigureQuantity::kMfu,
                                    .method = method,
                                    .settings = std::move(settings),
-                                   .least = 0.5,
-                                   .most = 0.5};
+                                   .min = 0.5,
+                                   .max = 0.5};
   };
   study.figures = {mean_mfu("x", {"a", "b"}), mean_mfu("y", {"a", "b"}),
                    mean_mfu("x", {"a", "left out"})};
@@ -97,12 +97,12 @@ TEST(JudgeFigures, TakesTheMeanOverSettings) {
 }
 
 TEST(JudgeFigures, KeepsOfARangeOnlyWhatIsInside) {
-  const auto kept = [](double found, double least, double most, std::optional<int> digits,
+  const auto kept = [](double found, double min, double max, std::optional<int> digits,
                        double tolerance = 0.15) {
     config::Study study;
     study.settings.resize(1);
     study.settings[0].name = "a";
-    study.figures = {{.setting = "a", .method = "x", .against = "y", .least = least, .most = most}};
+    study.figures = {{.setting = "a", .method = "x", .against = "y", .min = min, .max = max}};
     study.figures[0].digits = digits;
     Comparison comparison = round_numbers();
     comparison.settings[0].methods[1].step_s = found * comparison.settings[0].methods[0].step_s;
@@ -118,7 +118,7 @@ TEST(JudgeFigures, KeepsOfARangeOnlyWhatIsInside) {
   EXPECT_FALSE(kept(1.0949, 1.10, 1.42, 2));
   EXPECT_TRUE(kept(2.2, 2, 2, {}));
   EXPECT_FALSE(kept(2.2, 2, 2, {}, 0.05));
-  FigureResult result{.figure = {.least = 1, .most = 1}};
+  FigureResult result{.figure = {.min = 1, .max = 1}};
   EXPECT_FALSE(is_kept(result, 0.15));  // no plan
 }
 

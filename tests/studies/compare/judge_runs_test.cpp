@@ -48,15 +48,15 @@ TEST(JudgeRuns, FiguresAndOrdersAreOfMeasuredSteps) {
   study.settings.resize(1);
   study.settings[0].name = "a";
   study.figures = {
-      {.setting = "a", .method = "x", .against = "y", .least = 2, .most = 2},
-      {.quantity = FigureQuantity::kMfu, .setting = "a", .method = "x", .least = 1, .most = 1},
+      {.setting = "a", .method = "x", .against = "y", .min = 2, .max = 2},
+      {.quantity = FigureQuantity::kMfu, .setting = "a", .method = "x", .min = 1, .max = 1},
       {.quantity = FigureQuantity::kIdleReduction,
        .setting = "a",
        .method = "x",
        .against = "y",
-       .least = 1,
-       .most = 1},
-      {.setting = "a", .method = "z", .against = "y", .least = 2, .most = 2}};
+       .min = 1,
+       .max = 1},
+      {.setting = "a", .method = "z", .against = "y", .min = 2, .max = 2}};
   study.orders = {{"", RankedBy::kStep, {{"a", "x", ""}, {"a", "y", ""}}}};
   Comparison comparison = round_numbers();
   comparison.settings.resize(1);

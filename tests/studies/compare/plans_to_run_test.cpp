@@ -105,17 +105,17 @@ TEST_F(PlansToRun, InOrderNoReplicaHasMoreMicrobatchesThanThePlan) {
     const config::Plan plan = dispatched_in_order(problem_, asked);
     const config::MeshShape& mesh = plan.find("backbone")->mesh;
     const std::int64_t replicas = mesh.dp_replicate * mesh.dp_shard;
-    std::int64_t most = 0;
+    std::int64_t max = 0;
     for (const auto& batch : problem_.batches)
       for (std::int64_t replica = 0; replica < replicas; ++replica) {
         std::vector<Tokens> own;
         for (std::size_t i = static_cast<std::size_t>(replica); i < batch.size();
              i += static_cast<std::size_t>(replicas))
           own.push_back({batch[i].tokens});
-        most = std::max(most,
-                        schedule::pack(plan.batch.packing, own, plan.batch.capacity_tokens).bins());
+        max = std::max(max,
+                       schedule::pack(plan.batch.packing, own, plan.batch.capacity_tokens).bins());
       }
-    EXPECT_LE(most, microbatches);
+    EXPECT_LE(max, microbatches);
     EXPECT_GE(plan.batch.capacity_tokens, problem_.longest_sample);
   }
 }

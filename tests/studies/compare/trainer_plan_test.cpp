@@ -138,17 +138,17 @@ TEST(TrainerPlan, AColocatedEncoderMayTakeAPassForEachMicrobatch) {
                          .encoder = {1, 1, 4}};
   const TrainerPlan roomy = trainer_plan(problem, form, RecomputePlan::kNone);
   ASSERT_TRUE(roomy.found) << roomy.reason;
-  Bytes least = roomy.found->peak;
+  Bytes min = roomy.found->peak;
   // Down to where none fits: a pass for each microbatch is the leanest.
-  std::int64_t most_passes = 1;
+  std::int64_t max_passes = 1;
   while (true) {
-    problem.cluster.device.memory = problem.cluster.device.reserve + least - Bytes{1};
+    problem.cluster.device.memory = problem.cluster.device.reserve + min - Bytes{1};
     const TrainerPlan scarce = trainer_plan(problem, form, RecomputePlan::kNone);
     if (!scarce.found) break;
-    least = scarce.found->peak;
-    most_passes = scarce.found->plan.find("vision")->passes;
+    min = scarce.found->peak;
+    max_passes = scarce.found->plan.find("vision")->passes;
   }
-  EXPECT_EQ(most_passes, 3);
+  EXPECT_EQ(max_passes, 3);
 }
 
 TEST(TrainerPlan, ShardsWhereWholeCopiesDoNotFit) {

@@ -115,7 +115,7 @@ TEST(PipelineBaselines, DistTrainFindsTheBestOfItsWholeSpace) {
     const TrainingProblem problem = small_problem(seed);
     const Problem3d& costs = problem.costs;
     BatchRunner runner(problem);
-    double least = std::numeric_limits<double>::infinity();
+    double min = std::numeric_limits<double>::infinity();
     for (std::int64_t devices = 1; devices < costs.devices; ++devices) {
       for (const Degrees& backbone : list_degrees(costs.backbone, costs.devices - devices, 32)) {
         const std::int64_t mine = costs.global_samples / backbone.dp;
@@ -126,13 +126,13 @@ TEST(PipelineBaselines, DistTrainFindsTheBestOfItsWholeSpace) {
             double sum = 0;
             for (std::size_t batch = 0; batch < problem.batches.size(); ++batch)
               sum += run_separate(runner, batch, plan, Deal::kInOrder, true);
-            least = std::min(least, sum / double(problem.batches.size()));
+            min = std::min(min, sum / double(problem.batches.size()));
           }
         }
       }
     }
     const Nanoseconds found = solve_disttrain_microbatch(problem).certificate.value;
-    EXPECT_NEAR(1e-9 * double(found.count), least, 1e-8);
+    EXPECT_NEAR(1e-9 * double(found.count), min, 1e-8);
   }
 }
 
@@ -286,12 +286,12 @@ TEST(PipelineBaselines, AreShortOfAsManyBytesAsMakeAPlanFit) {
       const PipelineAnswer none = baseline.solve(problem);
       ASSERT_EQ(none.certificate.status, plan::Status::kInfeasible);
       const double excess = excess_of(none.certificate.limit);
-      EXPECT_NEAR(none.least_bytes, memory + excess, 1);
+      EXPECT_NEAR(none.min_bytes, memory + excess, 1);
       // A byte less than that is too little, a byte more is enough.
       TrainingProblem other = problem;
-      other.costs.memory_bytes = none.least_bytes - 1;
+      other.costs.memory_bytes = none.min_bytes - 1;
       EXPECT_EQ(baseline.solve(other).certificate.status, plan::Status::kInfeasible);
-      other.costs.memory_bytes = none.least_bytes + 1;
+      other.costs.memory_bytes = none.min_bytes + 1;
       EXPECT_EQ(baseline.solve(other).certificate.status, plan::Status::kFeasible);
     }
   }

@@ -52,14 +52,13 @@ TEST(FlowTrain, EncodesWhatAReplicaHasOfARoundInOneCall) {
     TrainingProblem problem = two_devices();
     set_launch(problem, launch);
     const BatchRunner runner(problem);
-    double least = std::numeric_limits<double>::infinity();
+    double min = std::numeric_limits<double>::infinity();
     for (const std::int64_t rounds : {1, 2, 4, 8, 16, 32}) {
       const double samples = 32.0 / double(rounds);
-      least =
-          std::min(least, double(rounds) * std::max(runner.encoder_seconds(1, 14 * samples),
+      min = std::min(min, double(rounds) * std::max(runner.encoder_seconds(1, 14 * samples),
                                                     runner.backbone_seconds(1, 3200 * samples)));
     }
-    EXPECT_NEAR(seconds_of(solve_flowtrain(problem)) / least, 1, 1e-6);
+    EXPECT_NEAR(seconds_of(solve_flowtrain(problem)) / min, 1, 1e-6);
   }
 }
 
@@ -114,7 +113,7 @@ TEST(FlowTrain, ChoosesDegreesAndRoundsOfTheFastestPace) {
     const BatchRunner runner(problem);
     const Problem3d& costs = problem.costs;
     ASSERT_EQ(costs.backbone.layers, 32);
-    double least = std::numeric_limits<double>::infinity();
+    double min = std::numeric_limits<double>::infinity();
     std::string best;
     for (std::int64_t mine = 1; mine < 8; ++mine) {
       for (std::int64_t other = 1; mine + other <= 8; ++other) {
@@ -124,8 +123,8 @@ TEST(FlowTrain, ChoosesDegreesAndRoundsOfTheFastestPace) {
             for (const std::int64_t rounds : rounds_of(problem, backbone.dp)) {
               if (backbone_bytes(problem, backbone, rounds) > costs.memory_bytes) continue;
               const double found = pace(runner, encoder, backbone, double(rounds));
-              if (found >= least) continue;
-              least = found;
+              if (found >= min) continue;
+              min = found;
               best = str("encoder ", to_text(encoder), "; backbone ", to_text(backbone), ", ",
                          rounds, " microbatches");
             }

@@ -300,7 +300,7 @@ TEST(CheckpointWriter, GoesOnAfterAFailedSaveAndStopsAfterSeveral) {
   MemoryFileSystem disk;
   make_directories(disk, root);
   FaultyFileSystem full(disk, FaultyFileSystem::Fault::kError, 40, ENOSPC, /*stays=*/true);
-  CheckpointWriter writer({.root = root, .most_failed_saves = 2}, full);
+  CheckpointWriter writer({.root = root, .max_failed_saves = 2}, full);
   testing::internal::CaptureStderr();
   writer.save(small_run(1));
   writer.save(small_run(2));  // the first failure is on record, and nothing else

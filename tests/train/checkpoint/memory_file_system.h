@@ -64,11 +64,11 @@ class MemoryFileSystem : public FileSystem {
 };
 
 /// The disks that a power cut after `done` operations may leave: what was synced is there, and any
-/// part of the rest. At most `most` of them, all subsets where at most six operations are in doubt;
+/// part of the rest. At most `max` of them, all subsets where at most six operations are in doubt;
 /// writes in doubt may also be torn into pages of 4 KiB.
 [[nodiscard]] std::vector<MemoryFileSystem> disks_after_power_cut(
     const MemoryFileSystem& before, const std::vector<DiskOperation>& record, std::size_t done,
-    std::size_t most, std::uint64_t seed);
+    std::size_t max, std::uint64_t seed);
 
 /// Passes calls on until the n-th, which it answers by itself.
 class FaultyFileSystem final : public FileSystem {

@@ -41,7 +41,7 @@ std::string tear(const std::string& data, RandomStream& random) {
 }
 
 /// Which of the operations in doubt happened: bit i stands for the i-th.
-std::vector<std::vector<bool>> choose_subsets(std::size_t doubtful, std::size_t most,
+std::vector<std::vector<bool>> choose_subsets(std::size_t doubtful, std::size_t max,
                                               RandomStream& random) {
   std::vector<std::vector<bool>> subsets;
   constexpr std::size_t kAllSubsets = 6;
@@ -54,7 +54,7 @@ std::vector<std::vector<bool>> choose_subsets(std::size_t doubtful, std::size_t 
   }
   subsets.emplace_back(doubtful, true);
   subsets.emplace_back(doubtful, false);
-  while (subsets.size() < most) {
+  while (subsets.size() < max) {
     subsets.emplace_back(doubtful);
     for (std::size_t i = 0; i < doubtful; ++i) subsets.back()[i] = random.below(2) == 0;
   }
@@ -65,7 +65,7 @@ std::vector<std::vector<bool>> choose_subsets(std::size_t doubtful, std::size_t 
 
 std::vector<MemoryFileSystem> disks_after_power_cut(const MemoryFileSystem& before,
                                                     const std::vector<DiskOperation>& record,
-                                                    std::size_t done, std::size_t most,
+                                                    std::size_t done, std::size_t max,
                                                     std::uint64_t seed) {
   RandomStream random(seed, "power cut", done);
   std::vector<std::size_t> doubtful;
@@ -73,7 +73,7 @@ std::vector<MemoryFileSystem> disks_after_power_cut(const MemoryFileSystem& befo
     if (!is_sync(record[i]) && !is_durable(record, i, done)) doubtful.push_back(i);
 
   std::vector<MemoryFileSystem> disks;
-  for (const std::vector<bool>& happened : choose_subsets(doubtful.size(), most, random)) {
+  for (const std::vector<bool>& happened : choose_subsets(doubtful.size(), max, random)) {
     for (const bool torn : {false, true}) {
       MemoryFileSystem disk = before.copy();
       bool has_write = false;

@@ -18,7 +18,7 @@ class CountingDisk final : public MemoryFileSystem {
   std::int64_t write(std::int64_t, std::span<const std::byte> bytes) override {
     largest = std::max<std::uint64_t>(largest, bytes.size());
     unsynced += bytes.size();
-    most_unsynced = std::max(most_unsynced, unsynced);
+    max_unsynced = std::max(max_unsynced, unsynced);
     return static_cast<std::int64_t>(bytes.size());
   }
   std::int64_t fsync(std::int64_t) override {
@@ -27,7 +27,7 @@ class CountingDisk final : public MemoryFileSystem {
   }
   std::uint64_t largest = 0;
   std::uint64_t unsynced = 0;
-  std::uint64_t most_unsynced = 0;
+  std::uint64_t max_unsynced = 0;
   std::int64_t sync_result = 0;
 };
 
@@ -35,23 +35,23 @@ TEST(WatchedFiles, CutsALongWriteAndReportsEachPart) {
   CountingDisk disk;
   int reports = 0;
   WatchedFiles files(disk, [&] { ++reports; });
-  const std::vector<std::byte> bytes(WatchedFiles::kMostWritten * 2 + 5);
+  const std::vector<std::byte> bytes(WatchedFiles::kMaxWritten * 2 + 5);
   OutputFile file(files, "/big");
   reports = 0;
   file.append(bytes);
   EXPECT_EQ(reports, 3);
-  EXPECT_EQ(disk.largest, WatchedFiles::kMostWritten);
+  EXPECT_EQ(disk.largest, WatchedFiles::kMaxWritten);
   EXPECT_EQ(file.bytes(), bytes.size());
 }
 
 TEST(WatchedFiles, LeavesLittleToTheSyncAtTheEnd) {
   CountingDisk disk;
   WatchedFiles files(disk, {});
-  const std::vector<std::byte> bytes(WatchedFiles::kMostWritten);
+  const std::vector<std::byte> bytes(WatchedFiles::kMaxWritten);
   OutputFile file(files, "/big");
   for (int i = 0; i < 200; ++i) file.append(bytes);  // 800 MiB
-  EXPECT_LE(disk.most_unsynced, WatchedFiles::kMostUnsynced + WatchedFiles::kMostWritten);
-  EXPECT_GE(disk.most_unsynced, WatchedFiles::kMostUnsynced);
+  EXPECT_LE(disk.max_unsynced, WatchedFiles::kMaxUnsynced + WatchedFiles::kMaxWritten);
+  EXPECT_GE(disk.max_unsynced, WatchedFiles::kMaxUnsynced);
   disk.sync_result = -5;  // EIO: what was written is lost, so that no more is
   EXPECT_EQ(files.write(3, bytes), static_cast<std::int64_t>(bytes.size()));
 }
@@ -60,7 +60,7 @@ TEST(WatchedFiles, FailsAWriteWhoseSyncFails) {
   CountingDisk disk;
   disk.sync_result = -5;
   WatchedFiles files(disk, {});
-  const std::vector<std::byte> bytes(WatchedFiles::kMostWritten);
+  const std::vector<std::byte> bytes(WatchedFiles::kMaxWritten);
   std::int64_t written = 0;
   for (int i = 0; i < 100 && written >= 0; ++i) written = files.write(3, bytes);
   EXPECT_EQ(written, -5);

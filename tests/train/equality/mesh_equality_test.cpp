@@ -302,15 +302,15 @@ TEST(ManyRanks, KeepTheirShareOfParametersGradientsAndMoments) {
   const std::int64_t whole = count_state_bytes(mesh::Mesh());
   for (const std::int64_t ranks : {2, 4, 8}) {
     std::mutex mutex;
-    std::int64_t most = 0;
+    std::int64_t max = 0;
     mesh::run_ranks({.dp_shard = ranks}, [&](const mesh::Mesh& mesh) {
       const std::int64_t own = count_state_bytes(mesh);
       const std::scoped_lock lock(mutex);
-      most = std::max(most, own);
+      max = std::max(max, own);
     });
-    std::printf("%ld ranks: %ld of %ld bytes on the fullest\n", ranks, most, whole);
+    std::printf("%ld ranks: %ld of %ld bytes on the fullest\n", ranks, max, whole);
     // Shards end at multiples of 64 bytes, which is a few per cent for layers as small as these.
-    EXPECT_LT(most, whole / ranks * 115 / 100) << ranks;
+    EXPECT_LT(max, whole / ranks * 115 / 100) << ranks;
   }
 }
 

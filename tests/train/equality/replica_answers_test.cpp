@@ -18,7 +18,7 @@ namespace {
 using Answers = std::vector<std::vector<std::int64_t>>;
 
 constexpr int kPrompts = 5;
-constexpr std::int64_t kMostTokens = 9;
+constexpr std::int64_t kMaxTokens = 9;
 
 /// Makes prompt number `index`; later ones are longer.
 data::EncodedSample make_prompt(std::int64_t index) {
@@ -55,7 +55,7 @@ Answers answer(model::Model& model, const std::vector<std::int64_t>& indices,
 
 /// Ends answers at different lengths: by a token that they do not all reach at the same place.
 model::Decoding uneven_decoding(model::Model& model, const std::vector<std::int64_t>& indices) {
-  model::Decoding decoding{.max_new_tokens = kMostTokens, .stop_tokens = {}};
+  model::Decoding decoding{.max_new_tokens = kMaxTokens, .stop_tokens = {}};
   const Answers whole = answer(model, indices, decoding);
   for (const auto& said : whole)
     for (const std::int64_t token : said) {
@@ -110,7 +110,7 @@ TEST(ReplicaAnswers, AreThoseOfOneRankWhateverAReplicaIsAsked) {
 TEST(ReplicaAnswers, OfNoPromptAnywhereAreNone) {
   mesh::run_ranks({.dp_shard = 2}, [&](const mesh::Mesh& mesh) {
     const auto model = make_model(mesh);
-    EXPECT_TRUE(answer(*model, {}, {.max_new_tokens = kMostTokens}).empty());
+    EXPECT_TRUE(answer(*model, {}, {.max_new_tokens = kMaxTokens}).empty());
   });
 }
 

@@ -35,7 +35,7 @@ void change_to_tiles(config::ModelConfig& config) {
     vision.positions_side = vision.tile_side();
     vision.merge = 1;
     vision.projector_norm = false;
-    vision.most_tiles = 1;  // so that large pictures are made smaller
+    vision.max_tiles = 1;  // so that large pictures are made smaller
     return;
   }
   config.family = config::ModelFamily::kInternVl;
@@ -136,7 +136,7 @@ namespace {
 /// A sound of random length.
 data::PatchedItem make_sound(const config::AudioConfig& audio, RandomStream& stream) {
   data::PatchedItem item{.modality = Modality::kAudio,
-                         .grid = audio.grid_of(stream.between(3, audio.most_frames())),
+                         .grid = audio.grid_of(stream.between(3, audio.max_frames())),
                          .rows = {}};
   for (std::int64_t i = 0; i < item.grid.patches() * kMelBins; ++i)
     item.rows.push_back(static_cast<float>(stream.normal()));
@@ -160,13 +160,13 @@ data::EncodedSample make_sample(const config::ModelConfig& model, int step, std:
     }
   };
   append(stream.between(1, 6), false);
-  const auto append_media = [&](Modality modality, std::int64_t frames, std::int64_t most) {
+  const auto append_media = [&](Modality modality, std::int64_t frames, std::int64_t max) {
     data::PatchedItem item;
     item.modality = modality;
-    item.grid = {frames, 2 * stream.between(1, most), 2 * stream.between(1, most)};
+    item.grid = {frames, 2 * stream.between(1, max), 2 * stream.between(1, max)};
     if (model.vision->cuts_tiles()) {
       const std::int64_t side = model.vision->tile_side();
-      item.grid = {stream.between(1, most), side, side};
+      item.grid = {stream.between(1, max), side, side};
       if (model.vision->clips_are_pictures()) item.modality = Modality::kImage;
       // A picture of tiles side by side and the whole, whose last row and column are padding.
       else if (modality == Modality::kImage)
@@ -369,7 +369,7 @@ double Trainee::differentiate(int step) {
   BatchResult result =
       accumulate_gradients(*model_, samples, planned.microbatches,
                            {.device = model_->device(),
-                            .most_logits = cell_.chunks_head ? 2 * 61 : std::int64_t{1} << 26,
+                            .max_logits = cell_.chunks_head ? 2 * 61 : std::int64_t{1} << 26,
                             .pairs = cell_.compares_pairs ? &pairs : nullptr,
                             .plan = planned.fingerprint,
                             .lanes = &lanes_,

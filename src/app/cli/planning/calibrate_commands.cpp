@@ -77,11 +77,11 @@ void print_held_out_sweeps(const config::LinkLevel& start,
 
 /// Refuses rows that no constants of the cost model explain.
 void check_fit(const PredictionError& error, const std::vector<std::string>& files) {
-  constexpr double kMostMedian = 1;
-  TRIB_REQUIRE(error.median <= kMostMedian, .what = "app: no constants explain the rows",
+  constexpr double kMaxMedian = 1;
+  TRIB_REQUIRE(error.median <= kMaxMedian, .what = "app: no constants explain the rows",
                .where = files.front(),
                .found = str("median error ", in_percent(error.median, 0), " in the fit"),
-               .expected = str("at most ", in_percent(kMostMedian, 0)),
+               .expected = str("at most ", in_percent(kMaxMedian, 0)),
                .fix = "check that times are in milliseconds, and --base");
 }
 

@@ -169,10 +169,10 @@ void check_arguments(const CompareArguments& arguments) {
   if (!arguments.run) return;
   arguments.given.refuse({"--quick", "--plan-files"},
                          "--run, which runs whole settings by their plan files", "one of both");
-  constexpr std::int64_t kMostRounds = 100;
-  TRIB_REQUIRE(arguments.rounds >= 1 && arguments.rounds <= kMostRounds,
+  constexpr std::int64_t kMaxRounds = 100;
+  TRIB_REQUIRE(arguments.rounds >= 1 && arguments.rounds <= kMaxRounds,
                .what = "app: value cannot be used", .where = "--rounds",
-               .found = str(arguments.rounds), .expected = str("1 to ", kMostRounds));
+               .found = str(arguments.rounds), .expected = str("1 to ", kMaxRounds));
 }
 
 RunStudy run_on_processes(const config::Study& study, const CompareArguments& arguments) {

@@ -26,16 +26,16 @@ struct ProfileArguments {
 };
 
 /// The default maximum: one rank on CUDA; on a CPU twice the cores, so that some share one.
-std::int64_t most_ranks(const ProfileArguments& arguments, bool on_cuda) {
+std::int64_t max_ranks(const ProfileArguments& arguments, bool on_cuda) {
   if (arguments.ranks > 0) return arguments.ranks;
   return on_cuda ? 1
                  : std::min<std::int64_t>(8, 2 * std::max(1U, std::thread::hardware_concurrency()));
 }
 
-/// 1, 2, 4, ... up to `most`.
-std::vector<std::int64_t> numbers_of_ranks(std::int64_t most) {
+/// 1, 2, 4, ... up to `max`.
+std::vector<std::int64_t> numbers_of_ranks(std::int64_t max) {
   std::vector<std::int64_t> numbers;
-  for (std::int64_t ranks = 1; ranks <= most; ranks *= 2) numbers.push_back(ranks);
+  for (std::int64_t ranks = 1; ranks <= max; ranks *= 2) numbers.push_back(ranks);
   return numbers;
 }
 
@@ -72,7 +72,7 @@ ExitCode run_profile_jobs(const ProfileArguments& arguments, const Answer& answe
   const auto threads = [&](std::int64_t ranks) {
     return compute_threads(config.run.threads, ranks);
   };
-  const std::vector<std::int64_t> numbers = numbers_of_ranks(most_ranks(arguments, on_cuda));
+  const std::vector<std::int64_t> numbers = numbers_of_ranks(max_ranks(arguments, on_cuda));
   for (const std::int64_t ranks : std::views::reverse(numbers)) {
     // One job measures all numbers of ranks that have the same number of threads.
     const std::int64_t fewest = *std::ranges::find_if(

@@ -65,16 +65,16 @@ void print_as_text(const config::Trace& trace, bool in_batches) {
     std::cout << "the encoders that run ahead had not settled when the first step began: look at "
                  "more --steps, or a smaller "
               << (in_batches ? "--ahead" : "--pool") << '\n';
-  constexpr std::size_t kMostLanes = 32;
-  for (std::size_t lane = 0; lane < std::min(kMostLanes, trace.lanes.size()); ++lane) {
+  constexpr std::size_t kMaxLanes = 32;
+  for (std::size_t lane = 0; lane < std::min(kMaxLanes, trace.lanes.size()); ++lane) {
     const config::TraceLane& of = trace.lanes[lane];
     std::cout << of.name << ", " << of.ranks << (of.ranks == 1 ? " rank" : " ranks") << ": peak "
               << (summary.knows("memory") ? in_gibibytes(of.peak) : "unknown");
     for (const auto& [use, time] : of.uses) std::cout << ", " << use << ' ' << in_time(time);
     std::cout << '\n';
   }
-  if (trace.lanes.size() > kMostLanes)
-    std::cout << "and " << trace.lanes.size() - kMostLanes << " lanes more: --output\n";
+  if (trace.lanes.size() > kMaxLanes)
+    std::cout << "and " << trace.lanes.size() - kMaxLanes << " lanes more: --output\n";
 }
 
 /// Warns before a simulation that may take minutes, so that nobody takes it for a hang.

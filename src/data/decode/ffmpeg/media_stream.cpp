@@ -14,10 +14,9 @@ constexpr int kBufferBytes = 1 << 16;
 
 }  // namespace
 
-int MediaBytes::read(void* self, std::uint8_t* out, int most) {
+int MediaBytes::read(void* self, std::uint8_t* out, int max) {
   auto& bytes = *static_cast<MediaBytes*>(self);
-  const std::size_t count =
-      std::min(static_cast<std::size_t>(most), bytes.file_.size() - bytes.at_);
+  const std::size_t count = std::min(static_cast<std::size_t>(max), bytes.file_.size() - bytes.at_);
   if (count == 0) return AVERROR_EOF;
   std::memcpy(out, bytes.file_.data() + bytes.at_, count);
   bytes.at_ += count;

@@ -34,7 +34,7 @@ class MediaBytes {
  public:
   explicit MediaBytes(std::span<const std::uint8_t> file) : file_(file) {}
 
-  static int read(void* self, std::uint8_t* out, int most);
+  static int read(void* self, std::uint8_t* out, int max);
   static std::int64_t seek(void* self, std::int64_t offset, int whence);
 
  private:

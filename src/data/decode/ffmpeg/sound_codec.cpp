@@ -108,8 +108,8 @@ Result<SoundSize> decode_all(std::span<const std::uint8_t> file, const SoundLimi
     count += frame.nb_samples;
     if (!refused && format != first)
       refused = Refusal{"sound_damaged", "its rate or channels change"};
-    if (!refused && static_cast<double>(count) / first.rate > limits.most_seconds)
-      refused = Refusal{"sound_limit", str("more than ", limits.most_seconds, " seconds")};
+    if (!refused && static_cast<double>(count) / first.rate > limits.max_seconds)
+      refused = Refusal{"sound_limit", str("more than ", limits.max_seconds, " seconds")};
     if (!refused && samples != nullptr) add_samples(frame, reader_of(format.format), *samples);
     return !refused;
   };

@@ -29,11 +29,11 @@ class RowPictures final : public MediaFiles {
     return read_beginning(path, static_cast<std::size_t>(-1));
   }
   Result<std::vector<std::uint8_t>> read_beginning(const std::string& path,
-                                                   std::size_t most) const override {
+                                                   std::size_t max) const override {
     const auto found = pictures_.find(path);
     if (found == pictures_.end())
       return Refusal{"missing_file", escaped(path) + " is not in the row"};
-    const std::string_view bytes = found->second.substr(0, most);
+    const std::string_view bytes = found->second.substr(0, max);
     return std::vector<std::uint8_t>(bytes.begin(), bytes.end());
   }
 

@@ -19,7 +19,7 @@
 namespace tributary::data {
 namespace {
 
-constexpr std::int64_t kMostKeptBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kMaxKeptBytes = std::int64_t{256} << 20;
 
 using Batch = std::shared_ptr<arrow::RecordBatch>;
 
@@ -51,7 +51,7 @@ class TableFile : public RecordFile {
   std::int64_t offset(std::int64_t record) const override { return record; }
   std::string beginning_of(std::int64_t record) const override {
     const Result<StoredRecord> stored = read(record);
-    return stored ? stored.value().json.dump().substr(0, kMostBeginningBytes) : "";
+    return stored ? stored.value().json.dump().substr(0, kMaxBeginningBytes) : "";
   }
   const std::string& path() const override { return file_.path(); }
   std::int64_t bytes() const override { return file_.bytes(); }
@@ -155,7 +155,7 @@ class ParquetFile final : public TableFile {
         reader_->parquet_reader()->metadata()->RowGroup(static_cast<int>(group))->total_byte_size();
     kept_.push_front({group, *rows, bytes});
     kept_bytes_ += bytes;
-    while (kept_.size() > 1 && kept_bytes_ > kMostKeptBytes) {
+    while (kept_.size() > 1 && kept_bytes_ > kMaxKeptBytes) {
       kept_bytes_ -= kept_.back().bytes;
       kept_.pop_back();
     }

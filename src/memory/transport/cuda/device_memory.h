@@ -25,11 +25,11 @@ struct DeviceLayout {
 };
 /// Cuts memory into the fewest chunks of about 256 MiB at most, multiples of `granularity` bytes.
 [[nodiscard]] inline DeviceLayout lay_out_chunks(std::uint64_t bytes, std::uint64_t granularity) {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{256} << 20;
   const auto divide_up = [](std::uint64_t value, std::uint64_t by) {
     return (value + by - 1) / by;
   };
-  const std::uint64_t of_each = divide_up(bytes, divide_up(bytes, kMostBytes));
+  const std::uint64_t of_each = divide_up(bytes, divide_up(bytes, kMaxBytes));
   return {.bytes = bytes, .chunk_bytes = divide_up(of_each, granularity) * granularity};
 }
 

@@ -14,8 +14,8 @@ namespace tributary::memory {
 namespace {
 
 constexpr std::size_t kSlice = std::size_t{256} << 10;  // bytes that one checksum call covers
-constexpr std::size_t kMostPieces = 64;                 // of one sendmsg
-constexpr std::size_t kMostUntaken = 4096;              // descriptors that wait to be taken
+constexpr std::size_t kMaxPieces = 64;                  // of one sendmsg
+constexpr std::size_t kMaxUntaken = 4096;               // descriptors that wait to be taken
 constexpr std::size_t kScratch = std::size_t{16} << 10;
 
 /// The pieces of one sendmsg, with what was sent before left out.
@@ -34,7 +34,7 @@ class Pieces {
   [[nodiscard]] std::span<iovec> all() { return std::span(all_).first(count_); }
 
  private:
-  std::array<iovec, kMostPieces> all_{};
+  std::array<iovec, kMaxPieces> all_{};
   std::size_t count_ = 0;
   std::size_t skip_;
 };
@@ -107,7 +107,7 @@ ssize_t FrameSocket::read_some(std::span<std::byte> into) {
     if (takes_descriptors_) {
       Received received = receive_with_descriptor(socket_.get(), into);
       count = received.count;
-      if (received.descriptor && came_beside_.size() < kMostUntaken)
+      if (received.descriptor && came_beside_.size() < kMaxUntaken)
         came_beside_.push_back(std::move(received.descriptor));
     } else {
       count = recv(socket_.get(), into.data(), into.size(), 0);

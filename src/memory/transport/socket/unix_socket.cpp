@@ -17,7 +17,7 @@
 namespace tributary::memory {
 namespace {
 
-constexpr std::size_t kMostDescriptors = 4;  // taken from a peer at once, to close what is too much
+constexpr std::size_t kMaxDescriptors = 4;  // taken from a peer at once, to close what is too much
 
 /// Where a socket lies. A path that is too long for the system goes through the descriptor of its
 /// directory.
@@ -136,7 +136,7 @@ ssize_t send_with_descriptor(int socket, std::span<const std::byte> bytes, int d
 
 Received receive_with_descriptor(int socket, std::span<std::byte> into) {
   iovec piece = {into.data(), into.size()};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMostDescriptors * sizeof(int))> control{};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
   msghdr message = {};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;

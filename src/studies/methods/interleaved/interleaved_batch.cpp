@@ -19,13 +19,13 @@ InterleavedBatch::InterleavedBatch(BatchRunner& runner, std::size_t batch, const
                    runner.sync_seconds(costs.backbone, degrees, rounds));
 }
 
-double InterleavedBatch::least_seconds(std::span<const StageShare> shares) const {
+double InterleavedBatch::min_seconds(std::span<const StageShare> shares) const {
   std::vector<StageShare> stages(static_cast<std::size_t>(degrees_.pp));
   for (std::size_t at = 0; at < shares.size(); ++at) {
     stages[at % stages.size()].encoder += shares[at].encoder;
     stages[at % stages.size()].backbone += shares[at].backbone;
   }
-  double most = 0;
+  double max = 0;
   for (std::int64_t replica = 0; replica < degrees_.dp; ++replica) {
     double encoder = 0;
     double backbone = 0;
@@ -34,9 +34,9 @@ double InterleavedBatch::least_seconds(std::span<const StageShare> shares) const
       backbone += backbone_[at(replica, round)];
     }
     for (const StageShare& share : stages)
-      most = std::max(most, share.encoder * encoder + share.backbone * backbone);
+      max = std::max(max, share.encoder * encoder + share.backbone * backbone);
   }
-  return most + sync_;
+  return max + sync_;
 }
 
 std::vector<PassSeconds> InterleavedBatch::times(std::int64_t replica,

@@ -18,7 +18,7 @@ class InterleavedBatch {
 
   /// Lower bound in seconds: work on the fullest stage of any replica, and exposed reductions.
   /// `shares` are those of the virtual stages.
-  [[nodiscard]] double least_seconds(std::span<const StageShare> shares) const;
+  [[nodiscard]] double min_seconds(std::span<const StageShare> shares) const;
   [[nodiscard]] double sync_seconds() const { return sync_; }
 
   /// Nanoseconds of all passes of a replica, in the layout of InterleavedOrder.

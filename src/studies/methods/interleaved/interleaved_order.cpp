@@ -64,14 +64,14 @@ std::int64_t InterleavedOrder::makespan(std::span<const std::int64_t> passes,
   return *std::max_element(free_.begin(), free_.end());
 }
 
-double InterleavedOrder::most_kept(std::span<const double> of_chunks) const {
+double InterleavedOrder::max_kept(std::span<const double> of_chunks) const {
   double kept = 0;
-  double most = 0;
+  double max = 0;
   for (const schedule::Action& action : first_stage_) {
     kept += (action.op == schedule::Op::kForward ? 1 : -1) * of_chunks[action.chunk];
-    most = std::max(most, kept);
+    max = std::max(max, kept);
   }
-  return most;
+  return max;
 }
 
 }  // namespace tributary::studies

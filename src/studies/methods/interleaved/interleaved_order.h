@@ -23,7 +23,7 @@ class InterleavedOrder {
                                       std::span<const std::int64_t> order);
 
   /// Max that the first stage keeps at once, when a microbatch leaves of_chunks[c] on chunk c.
-  [[nodiscard]] double most_kept(std::span<const double> of_chunks) const;
+  [[nodiscard]] double max_kept(std::span<const double> of_chunks) const;
 
   [[nodiscard]] const schedule::OrderShape& shape() const { return shape_; }
 

@@ -31,8 +31,8 @@ class ChunkedChain {
   [[nodiscard]] double run(std::size_t batch, double limit) {
     const std::int64_t multiple = chunks_ == 1 ? 1 : degrees_.pp;
     const InterleavedBatch steps(runner_, batch, degrees_, rounds_, multiple, Deal::kInOrder);
-    const double least = steps.least_seconds(shares_);
-    if (least >= limit) return least;
+    const double min = steps.min_seconds(shares_);
+    if (min >= limit) return min;
     runner_.add_busy(steps.busy());
     double slowest = 0;
     for (std::int64_t replica = 0; replica < degrees_.dp && slowest < limit; ++replica)
@@ -75,9 +75,9 @@ PipelineAnswer solve_megatron_vpp(const TrainingProblem& problem) {
     if (!has_degree(problem.costs.encoder, degrees.tp)) return;
     const bool may_interleave =
         degrees.pp > 1 && (rounds % degrees.pp == 0 || problem.capacity_tokens > 0);
-    const std::int64_t most = may_interleave ? std::max<std::int64_t>(layers / degrees.pp, 1) : 1;
+    const std::int64_t max = may_interleave ? std::max<std::int64_t>(layers / degrees.pp, 1) : 1;
     const double samples = double(problem.costs.global_samples) / double(rounds * degrees.dp);
-    for (std::int64_t chunks = 1; chunks <= most; ++chunks) {
+    for (std::int64_t chunks = 1; chunks <= max; ++chunks) {
       ChunkedChain chain(runner, degrees, rounds, chunks);
       const double bytes = backbone_bytes(problem, degrees, rounds, chain.depth()) +
                            encoder_bytes(problem, degrees, chain.depth(), samples);

@@ -35,9 +35,9 @@ class SegmentedChain {
 
   /// Bytes of the first stage with the leaner lists.
   [[nodiscard]] double bytes() const {
-    double least = std::numeric_limits<double>::infinity();
-    for (const InterleavedOrder& lists : lists_) least = std::min(least, bytes(lists));
-    return least;
+    double min = std::numeric_limits<double>::infinity();
+    for (const InterleavedOrder& lists : lists_) min = std::min(min, bytes(lists));
+    return min;
   }
   [[nodiscard]] std::string describe() const {
     return str(to_text(degrees_), ", ", microbatches_text(rounds_), ", ", segments_.encoder,
@@ -47,8 +47,8 @@ class SegmentedChain {
   /// The slowest replica, each with the best lists and order found; `limit` as in BestPlan::race.
   [[nodiscard]] double run(std::size_t batch, double limit) {
     const InterleavedBatch steps(runner_, batch, degrees_, rounds_, degrees_.pp, how_);
-    const double least = steps.least_seconds(shares_);
-    if (least >= limit) return least;
+    const double min = steps.min_seconds(shares_);
+    if (min >= limit) return min;
     if (lists_.front().shape().microbatches != steps.rounds()) add_lists(steps.rounds());
     runner_.add_busy(steps.busy());
     std::vector<Replica> replicas;
@@ -95,7 +95,7 @@ class SegmentedChain {
     };
     const double state =
         add(costs.encoder, segments_.encoder) + add(costs.backbone, segments_.backbone);
-    return state + lists.most_kept(of_chunks);
+    return state + lists.max_kept(of_chunks);
   }
 
   [[nodiscard]] Replica start(const InterleavedBatch& steps, std::int64_t index) {
@@ -181,7 +181,7 @@ std::vector<std::int64_t> segments_of(const ModuleCosts& module, std::int64_t st
 }
 
 void offer_segments(const TrainingProblem& problem, BatchRunner& runner, BestPlan& best, Deal how,
-                    std::size_t most_forms) {
+                    std::size_t max_forms) {
   const std::vector<double> nothing(problem.batches.size());
   std::size_t offered = 0;
   for (const auto& [bound, degrees, rounds] : list_forms(problem, runner)) {
@@ -198,7 +198,7 @@ void offer_segments(const TrainingProblem& problem, BatchRunner& runner, BestPla
             [&](std::size_t batch, double limit) { return chain.run(batch, limit); }, nothing);
       }
     }
-    if (is_admitted && ++offered == most_forms) break;
+    if (is_admitted && ++offered == max_forms) break;
   }
 }
 

@@ -12,7 +12,7 @@ std::vector<std::int64_t> devices_within(const plan::SharingProblem& problem,
                                          std::span<const std::int32_t> modules, Nanoseconds time) {
   std::vector<std::int64_t> found;
   for (const std::int32_t module : modules) {
-    std::int64_t devices = least_devices(problem, module);
+    std::int64_t devices = min_devices(problem, module);
     while (devices <= problem.devices &&
            time_on_devices(problem, module, static_cast<double>(devices)) > time) {
       ++devices;
@@ -28,19 +28,19 @@ BaselineWave place_side_by_side(const plan::SharingProblem& problem,
                                 std::span<const std::int32_t> modules, std::int64_t& evaluations) {
   std::vector<Nanoseconds> times;
   for (const std::int32_t module : modules) {
-    for (std::int64_t devices = least_devices(problem, module); devices <= problem.devices;
+    for (std::int64_t devices = min_devices(problem, module); devices <= problem.devices;
          ++devices) {
       times.push_back(time_on_devices(problem, module, static_cast<double>(devices)));
     }
   }
   std::sort(times.begin(), times.end());
-  const auto least = std::partition_point(times.begin(), times.end(), [&](Nanoseconds time) {
+  const auto min = std::partition_point(times.begin(), times.end(), [&](Nanoseconds time) {
     ++evaluations;
     const std::vector<std::int64_t> devices = devices_within(problem, modules, time);
     return std::accumulate(devices.begin(), devices.end(), std::int64_t{0}) > problem.devices;
   });
-  BaselineWave wave = {.time = *least};
-  const std::vector<std::int64_t> devices = devices_within(problem, modules, *least);
+  BaselineWave wave = {.time = *min};
+  const std::vector<std::int64_t> devices = devices_within(problem, modules, *min);
   for (std::size_t at = 0; at < modules.size(); ++at)
     wave.modules.push_back(on_whole_devices(problem, modules[at], devices[at]));
   return wave;

@@ -33,12 +33,12 @@ class PipedLevels {
     constexpr std::ptrdiff_t kCaps = 8;  // tried on the slowest module, ascending
     if (count_side_by_side(problem_, modules_) < modules_.size()) return std::nullopt;
     const std::vector<Nanoseconds> caps = caps_on_slowest();
-    const auto least = std::partition_point(caps.begin(), caps.end(), [&](Nanoseconds cap) {
+    const auto min = std::partition_point(caps.begin(), caps.end(), [&](Nanoseconds cap) {
       return sum(devices_within(cap)) > problem_.devices;
     });
     std::optional<BaselineWave> best;
-    const auto end = least + std::min(kCaps, caps.end() - least);
-    for (auto cap = least; cap != end; ++cap) {
+    const auto end = min + std::min(kCaps, caps.end() - min);
+    for (auto cap = min; cap != end; ++cap) {
       std::vector<std::int64_t> devices = devices_within(*cap);
       const Nanoseconds time = hand_out_rest(devices, evaluations);
       if (best && time >= best->time) continue;
@@ -62,8 +62,8 @@ class PipedLevels {
   [[nodiscard]] std::vector<Nanoseconds> caps_on_slowest() const {
     std::vector<Nanoseconds> caps;
     for (std::size_t at = 0; at < modules_.size(); ++at) {
-      for (std::int64_t devices = least_devices(problem_, modules_[at]);
-           devices <= problem_.devices; ++devices)
+      for (std::int64_t devices = min_devices(problem_, modules_[at]); devices <= problem_.devices;
+           ++devices)
         caps.push_back(time(at, devices));
     }
     std::sort(caps.begin(), caps.end());
@@ -75,7 +75,7 @@ class PipedLevels {
   [[nodiscard]] std::vector<std::int64_t> devices_within(Nanoseconds cap) const {
     std::vector<std::int64_t> found;
     for (std::size_t at = 0; at < modules_.size(); ++at) {
-      std::int64_t devices = least_devices(problem_, modules_[at]);
+      std::int64_t devices = min_devices(problem_, modules_[at]);
       while (devices <= problem_.devices && time(at, devices) > cap) ++devices;
       found.push_back(devices);
     }
@@ -87,18 +87,18 @@ class PipedLevels {
                                           std::int64_t& evaluations) const {
     Nanoseconds best = makespan(devices);
     for (std::int64_t left = problem_.devices - sum(devices); left > 0; --left) {
-      std::size_t most = devices.size();
+      std::size_t max = devices.size();
       for (std::size_t at = 0; at < devices.size(); ++at) {
         ++devices[at];
         ++evaluations;
         if (const Nanoseconds time = makespan(devices); time < best) {
           best = time;
-          most = at;
+          max = at;
         }
         --devices[at];
       }
-      if (most == devices.size()) break;
-      ++devices[most];
+      if (max == devices.size()) break;
+      ++devices[max];
     }
     return best;
   }

@@ -114,22 +114,22 @@ Nanoseconds time_on_devices(const plan::SharingProblem& problem, std::int64_t mo
   const std::vector<Nanoseconds>& known = problem.modules[module].whole;
   if (!known.empty()) {
     // Devices beyond the useful number stay idle; between two numbers it interpolates.
-    const std::int64_t fits = least_devices(problem, module);
-    const auto least = [&](double count) {
-      const auto most = std::clamp<std::ptrdiff_t>(std::llround(count), 1, std::ssize(known));
-      const auto first = known.begin() + (most >= fits ? fits - 1 : 0);
-      return static_cast<double>(std::min_element(first, known.begin() + most)->count);
+    const std::int64_t fits = min_devices(problem, module);
+    const auto min = [&](double count) {
+      const auto max = std::clamp<std::ptrdiff_t>(std::llround(count), 1, std::ssize(known));
+      const auto first = known.begin() + (max >= fits ? fits - 1 : 0);
+      return static_cast<double>(std::min_element(first, known.begin() + max)->count);
     };
     const double below = std::floor(devices);
-    if (below < 1) return {std::llround(least(1) / devices)};
-    return {std::llround(least(below) + (devices - below) * (least(below + 1) - least(below)))};
+    if (below < 1) return {std::llround(min(1) / devices)};
+    return {std::llround(min(below) + (devices - below) * (min(below + 1) - min(below)))};
   }
   const auto whole = [&](std::int64_t width) {
-    std::int64_t least = problem.time(module, 0, problem.units).count;
+    std::int64_t min = problem.time(module, 0, problem.units).count;
     for (std::int64_t narrower = 1; narrower <= width; ++narrower) {
-      least = std::min(least, problem.time(module, narrower, problem.units).count);
+      min = std::min(min, problem.time(module, narrower, problem.units).count);
     }
-    return static_cast<double>(least);
+    return static_cast<double>(min);
   };
   const double place = std::log2(devices);
   const auto width = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::floor(place)), 0,
@@ -155,7 +155,7 @@ WaveModule on_whole_devices(const plan::SharingProblem& problem, std::int32_t mo
   const std::vector<double>& busy = problem.modules[module].whole_busy;
   if (busy.empty()) return made;
   // Devices beyond the useful number stay idle.
-  std::int64_t working = std::min(devices, least_devices(problem, module));
+  std::int64_t working = std::min(devices, min_devices(problem, module));
   while (time_on(working) > time) ++working;
   made.busy = busy[working - 1] * static_cast<double>(working) / static_cast<double>(devices);
   return made;
@@ -213,7 +213,7 @@ std::optional<Occupancy> occupancy_of(const plan::SharingProblem& problem,
   const auto step = static_cast<double>(answer.certificate.value.count);
   return Occupancy{
       .mean = std::accumulate(busy.begin(), busy.end(), 0.0) / (step * double(problem.devices)),
-      .least = *std::ranges::min_element(busy) / step};
+      .min = *std::ranges::min_element(busy) / step};
 }
 
 }  // namespace tributary::studies

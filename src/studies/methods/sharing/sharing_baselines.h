@@ -74,8 +74,8 @@ inline constexpr std::int64_t kPipedMicrobatches = 16;
 
 /// The fraction of the devices' units with work over a step, 0 to 1.
 struct Occupancy {
-  double mean = 0;   // of all devices
-  double least = 0;  // min over devices
+  double mean = 0;  // of all devices
+  double min = 0;   // min over devices
 };
 
 /// A module adds its fraction of a device's units times its time there, as far as kernels run in

@@ -32,7 +32,7 @@ class DeviceMemory {
   }
   void end_stage() {
     for (Device& device : devices_) {
-      device.most_beside = std::max(device.most_beside, device.beside);
+      device.max_beside = std::max(device.max_beside, device.beside);
       device.beside = {};
     }
   }
@@ -52,17 +52,17 @@ class DeviceMemory {
     return order;
   }
 
-  [[nodiscard]] Bytes most() const {
-    Bytes most;
-    for (const Device& device : devices_) most = std::max(most, device.sum() + device.most_beside);
-    return most;
+  [[nodiscard]] Bytes max() const {
+    Bytes max;
+    for (const Device& device : devices_) max = std::max(max, device.sum() + device.max_beside);
+    return max;
   }
 
  private:
   struct Device {
     std::vector<Bytes> kept = {};  // [modules]
     Bytes beside = {};             // of the present stage
-    Bytes most_beside = {};
+    Bytes max_beside = {};
 
     [[nodiscard]] Bytes sum() const { return std::accumulate(kept.begin(), kept.end(), Bytes{}); }
   };
@@ -73,7 +73,7 @@ class DeviceMemory {
 
 }  // namespace
 
-std::int64_t least_devices(const plan::SharingProblem& problem, std::int64_t module) {
+std::int64_t min_devices(const plan::SharingProblem& problem, std::int64_t module) {
   const std::vector<Bytes>& memory = problem.modules[module].memory;
   if (!problem.memory || memory.empty()) return 1;
   for (std::size_t width = 0; width < memory.size(); ++width)
@@ -85,7 +85,7 @@ std::size_t count_side_by_side(const plan::SharingProblem& problem,
                                std::span<const std::int32_t> modules) {
   std::int64_t free = problem.devices;
   std::size_t count = 0;
-  while (count < modules.size() && (free -= least_devices(problem, modules[count])) >= 0) ++count;
+  while (count < modules.size() && (free -= min_devices(problem, modules[count])) >= 0) ++count;
   return count;
 }
 
@@ -93,11 +93,11 @@ std::string explain_memory(const plan::SharingProblem& problem, bool on_all_devi
   if (!problem.memory) return {};
   for (const plan::SharedModule& module : problem.modules) {
     if (module.memory.empty()) continue;
-    const Bytes least = on_all_devices
-                            ? module.memory.back()
-                            : *std::min_element(module.memory.begin(), module.memory.end());
-    if (least <= *problem.memory) continue;
-    return str("memory: ", module.name, " needs ", least, " of a device, ", least - *problem.memory,
+    const Bytes min = on_all_devices
+                          ? module.memory.back()
+                          : *std::min_element(module.memory.begin(), module.memory.end());
+    if (min <= *problem.memory) continue;
+    return str("memory: ", module.name, " needs ", min, " of a device, ", min - *problem.memory,
                " above the limit of ", *problem.memory);
   }
   return {};
@@ -116,7 +116,7 @@ Bytes place_waves(const plan::SharingProblem& problem, std::span<BaselineWave> w
     }
     memory.end_stage();
   }
-  return memory.most();
+  return memory.max();
 }
 
 SharingAnswer hold_to_memory(const plan::SharingProblem& problem, SharingAnswer answer) {

@@ -12,7 +12,7 @@ namespace tributary::studies {
 
 /// Min devices, a power of two, on which a module fits; one more than exist where it fits on none.
 /// Numbers between powers of two count as the lower one.
-[[nodiscard]] std::int64_t least_devices(const plan::SharingProblem& problem, std::int64_t module);
+[[nodiscard]] std::int64_t min_devices(const plan::SharingProblem& problem, std::int64_t module);
 
 /// How many of the first modules, in their order, fit side by side on devices of their own.
 [[nodiscard]] std::size_t count_side_by_side(const plan::SharingProblem& problem,

@@ -105,9 +105,9 @@ class DataParallelModule {
           execution_.trains ? update_time(free, cost, devices) : Nanoseconds{};
       return static_cast<double>((samples > 0 ? cost.time() + update : update).count);
     };
-    const std::int64_t most = samples_of_slowest(devices);
-    const auto slowest = static_cast<double>(global_samples_ - (most - 1) * devices);
-    const double sum = slowest * kernels(most) + (double(devices) - slowest) * kernels(most - 1);
+    const std::int64_t max = samples_of_slowest(devices);
+    const auto slowest = static_cast<double>(global_samples_ - (max - 1) * devices);
+    const double sum = slowest * kernels(max) + (double(devices) - slowest) * kernels(max - 1);
     const auto whole = static_cast<double>(time(cluster, part, devices).count);
     return std::min(1.0, sum / double(devices) / whole);
   }
@@ -145,19 +145,19 @@ void check_setting(const config::ModuleGraph& model, const SharingSetting& setti
   const auto where = [&](const char* key) {
     return setting.name.empty() ? key : str("setting ", setting.name, " ", key);
   };
-  TRIB_REQUIRE(!model.modules.empty() && std::ssize(model.modules) <= plan::kMostSharedModules,
+  TRIB_REQUIRE(!model.modules.empty() && std::ssize(model.modules) <= plan::kMaxSharedModules,
                .what = "studies: value cannot be used", .where = where("modules of the model"),
                .found = str(model.modules.size()),
-               .expected = str("1 to ", plan::kMostSharedModules));
+               .expected = str("1 to ", plan::kMaxSharedModules));
   TRIB_REQUIRE(
       setting.devices >= 1 && std::has_single_bit(static_cast<std::uint64_t>(setting.devices)) &&
-          setting.devices <= plan::kMostSharingDevices,
+          setting.devices <= plan::kMaxSharingDevices,
       .what = "studies: value cannot be used", .where = where("devices"),
-      .found = str(setting.devices), .expected = str("1, 2, 4, ... ", plan::kMostSharingDevices));
-  const std::int64_t most_units = plan::most_share_units(setting.devices);
-  TRIB_REQUIRE(setting.units >= 1 && setting.units <= most_units,
+      .found = str(setting.devices), .expected = str("1, 2, 4, ... ", plan::kMaxSharingDevices));
+  const std::int64_t max_units = plan::max_share_units(setting.devices);
+  TRIB_REQUIRE(setting.units >= 1 && setting.units <= max_units,
                .what = "studies: value cannot be used", .where = where("share_units"),
-               .found = str(setting.units), .expected = str("1 to ", most_units));
+               .found = str(setting.units), .expected = str("1 to ", max_units));
   TRIB_REQUIRE(setting.tokens.size() == model.modules.size(),
                .what = "studies: tokens are not given for each module", .where = where("tokens"),
                .found = str(setting.tokens.size()), .expected = str(model.modules.size()));

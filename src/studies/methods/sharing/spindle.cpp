@@ -60,7 +60,7 @@ class RateHull {
 };
 
 /// Lower bound [ns] on the waves of a level: all modules end together on average devices.
-double least_time(const plan::SharingProblem& problem, std::span<const std::int32_t> modules) {
+double min_time(const plan::SharingProblem& problem, std::span<const std::int32_t> modules) {
   std::vector<RateHull> hulls;
   double high = 0;
   for (const std::int32_t module : modules) {
@@ -174,8 +174,8 @@ class Level {
     const auto layers = static_cast<double>(problem_.modules[rest.module].layers);
     const double part = devices == below ? rest.share - above : above;
     const double whole = layers > 0 ? std::round(part * layers) / layers : part;
-    constexpr double kLeast = 1.0 / 64;  // fraction of a module without layers
-    return whole < kLeast ? rest.share : std::min(whole, rest.share);
+    constexpr double kMin = 1.0 / 64;  // fraction of a module without layers
+    return whole < kMin ? rest.share : std::min(whole, rest.share);
   }
 
   /// Devices with which a module ends within a time, by bisection on its curve.
@@ -206,20 +206,20 @@ class Level {
     for (const Remainder& rest : order) {
       const double exact =
           std::min(devices_within(rest, limit), static_cast<double>(problem_.devices));
-      devices.emplace_back(rest.module, std::max(least_devices(problem_, rest.module),
+      devices.emplace_back(rest.module, std::max(min_devices(problem_, rest.module),
                                                  static_cast<std::int64_t>(std::floor(exact))));
       used += devices.back().second;
     }
     const auto slowest = [&](bool may_shrink) {
       std::size_t best = devices.size();
-      double most = -1;
+      double max = -1;
       for (std::size_t i = 0; i < devices.size(); ++i) {
         const auto [module, mine] = devices[i];
-        if (may_shrink && mine == least_devices(problem_, module)) continue;
+        if (may_shrink && mine == min_devices(problem_, module)) continue;
         const double end = order[i].share * time(module, static_cast<double>(mine));
         const double key = may_shrink ? 1 / end : end;
-        if (key > most) {
-          most = key;
+        if (key > max) {
+          max = key;
           best = i;
         }
       }
@@ -267,7 +267,7 @@ SharingAnswer solve_spindle(const plan::SharingProblem& problem) {
   if (!answer.certificate.limit.empty()) return answer;
   double bound = 0;
   for (const std::vector<std::int32_t>& modules : levels_of(problem)) {
-    bound += least_time(problem, modules);
+    bound += min_time(problem, modules);
     Waves best;
     for (const Rounding rounding : {Rounding::kWhole, Rounding::kBiPoint}) {
       for (const Cut cut : {Cut::kBefore, Cut::kNearest})

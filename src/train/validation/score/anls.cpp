@@ -7,7 +7,7 @@
 namespace tributary::train {
 namespace {
 
-constexpr double kLeastSimilarity = 0.5;
+constexpr double kMinSimilarity = 0.5;
 
 std::u32string simplify(const std::u32string& text) {
   std::u32string simple;
@@ -39,18 +39,17 @@ std::int64_t count_edits(const std::u32string& a, const std::u32string& b) {
 double anls(const std::string& answer, std::span<const std::string> references) {
   const std::u32string whole = data::to_characters(answer);
   const std::u32string simple = simplify(whole);
-  double least = 1;  // edits by length
+  double min = 1;  // edits by length
   for (const std::string& reference : references) {
     const std::u32string other = data::to_characters(reference);
     const std::size_t length =
         std::max(data::uppercase_length(whole), data::uppercase_length(other));
-    least = length == 0
-                ? 0
-                : std::min(least, static_cast<double>(count_edits(simplify(other), simple)) /
-                                      static_cast<double>(length));
+    min = length == 0 ? 0
+                      : std::min(min, static_cast<double>(count_edits(simplify(other), simple)) /
+                                          static_cast<double>(length));
   }
-  const double similarity = 1 - least;
-  return similarity < kLeastSimilarity ? 0 : similarity;
+  const double similarity = 1 - min;
+  return similarity < kMinSimilarity ? 0 : similarity;
 }
 
 }  // namespace tributary::train

@@ -130,7 +130,7 @@ constexpr Replacement kContractions[] = {{U"'ow'sat", U"'ow's'at"},
                                          {U"youre", U"you're"},
                                          {U"youve", U"you've"}};
 constexpr std::u32string_view kPunctuation = UR"(;/[]"{}()=+\_-><@`,?!)";
-constexpr std::size_t kMostPeriods = 32;  // that the published program removes
+constexpr std::size_t kMaxPeriods = 32;  // that the published program removes
 
 std::u32string replaced(const std::u32string& word, std::span<const Replacement> replacements) {
   const auto own = std::ranges::find(replacements, word, &Replacement::first);
@@ -165,7 +165,7 @@ std::u32string without_punctuation(const std::u32string& text) {
   std::size_t periods = 0;
   for (std::size_t i = 0; i < plain.size(); ++i) {
     const bool before_digit = i + 1 < plain.size() && data::is_decimal(plain[i + 1]);
-    if (plain[i] == U'.' && !before_digit && periods++ < kMostPeriods) continue;
+    if (plain[i] == U'.' && !before_digit && periods++ < kMaxPeriods) continue;
     kept += plain[i];
   }
   return kept;

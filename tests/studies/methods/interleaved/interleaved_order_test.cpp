@@ -56,7 +56,7 @@ TEST(InterleavedOrder, EqualsTheActionListsOnAnyTimes) {
     EXPECT_EQ(Nanoseconds{chain.makespan(passes, order)},
               makespan_of(graph, {.action = cost, .hop = {}}));
     const std::vector<double> one(static_cast<std::size_t>(chunks), 1);
-    EXPECT_EQ(chain.most_kept(one), lists.in_flight[map.lane_of({0, 0, 0})]);
+    EXPECT_EQ(chain.max_kept(one), lists.in_flight[map.lane_of({0, 0, 0})]);
   }
 }
 

@@ -39,7 +39,7 @@ TEST(Occupancy, OfModulesOnAllDevicesIsWhatTheyKeepBusyOverTime) {
   plan::SharingProblem problem = two_modules();
   const Occupancy found = found_by(problem, solve_temporal);
   EXPECT_DOUBLE_EQ(found.mean, (400 * 1 + 100 * 0.25) / 500);
-  EXPECT_DOUBLE_EQ(found.least, found.mean);
+  EXPECT_DOUBLE_EQ(found.min, found.mean);
   for (const std::size_t module : {0, 1}) {
     plan::SharingProblem alone = problem;
     alone.modules = {problem.modules[module]};
@@ -50,7 +50,7 @@ TEST(Occupancy, OfModulesOnAllDevicesIsWhatTheyKeepBusyOverTime) {
 TEST(Occupancy, OfModulesSideBySideWaitsForTheSlowest) {
   const Occupancy found = found_by(two_modules(), solve_distmm);
   EXPECT_DOUBLE_EQ(found.mean, (800 * 1 + 200 * 0.5) / (2 * 800));
-  EXPECT_DOUBLE_EQ(found.least, 200 * 0.5 / 800);
+  EXPECT_DOUBLE_EQ(found.min, 200 * 0.5 / 800);
 }
 
 TEST(Occupancy, OfASplitModuleIsThatOfItsParts) {
@@ -63,7 +63,7 @@ TEST(Occupancy, OfASplitModuleIsThatOfItsParts) {
   EXPECT_EQ(answer.certificate.value.count, 200 + 300);
   const Occupancy found = *occupancy_of(problem, answer);
   EXPECT_DOUBLE_EQ(found.mean, (200 * 1 + 200 * 0.5 + 2 * 300) / (2 * 500.0));
-  EXPECT_DOUBLE_EQ(found.least, (200 * 0.5 + 300) / 500);
+  EXPECT_DOUBLE_EQ(found.min, (200 * 0.5 + 300) / 500);
 }
 
 TEST(Occupancy, OfAPipelineCountsItsHead) {
@@ -186,8 +186,8 @@ TEST(Occupancy, OfEveryMethodIsThatOfItsModulesAndAtMostAll) {
       ASSERT_TRUE(found.has_value());
       EXPECT_GT(found->mean, 0);
       EXPECT_LE(found->mean, 1 + 1e-12);
-      EXPECT_GE(found->least, 0);
-      EXPECT_LE(found->least, found->mean + 1e-12);
+      EXPECT_GE(found->min, 0);
+      EXPECT_LE(found->min, found->mean + 1e-12);
     }
   }
 }

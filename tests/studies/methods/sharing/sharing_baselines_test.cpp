@@ -242,8 +242,8 @@ TEST(DistMMPipe, IsNoBetterThanAllDivisionsOfTheDevicesAllow) {
       for (std::int64_t b = 1; a + b < problem.devices; ++b) {
         const std::int64_t times[] = {time(0, a), time(1, b), time(2, problem.devices - a - b)};
         const std::int64_t head = times[0] + times[1] + times[2];
-        const std::int64_t most = *std::max_element(std::begin(times), std::end(times));
-        piped = std::min(piped, (head + 15 * most + 15) / 16);
+        const std::int64_t max = *std::max_element(std::begin(times), std::end(times));
+        piped = std::min(piped, (head + 15 * max + 15) / 16);
       }
     }
     const SharingAnswer found = solve_distmm_pipe(problem);
