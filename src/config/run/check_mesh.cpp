@@ -30,7 +30,7 @@ class ShapeCheck {
  public:
   explicit ShapeCheck(Problems& problems) : problems_(problems) {}
 
-  /// Checks a rule of one axis; `max` is the max of the values that the fix proposes.
+  /// Checks a rule of one axis; the fix proposes values up to `max`.
   void require(const std::string& key, std::int64_t value, const std::string& what,
                const std::string& found, const std::string& expected, std::int64_t max,
                const std::function<bool(std::int64_t)>& keeps_rule) {
