@@ -2,20 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include "memory/transport/socket/tcp_socket.h"
+#include "memory/transport/socket/unix_socket.h"
 #include "tests/memory/progress/small_pool.h"
 #include "tests/memory/transport/object_owner.h"
 
 namespace tributary::memory {
 namespace {
 
-/// A controller and a reader, joined over TCP, which are polled by hand.
+/// A controller and a reader of one host, which are polled by hand.
 class TwoEnds : public testing::Test {
  protected:
   void SetUp() override {
-    TcpListener listener = listen_on({.host = "127.0.0.1", .port = 0}, /*allow_public=*/false);
-    job.endpoint = text_of(listener.endpoint);
-    controller.links().listen(std::move(listener.socket));
+    controller.links().listen(listen_in_private_directory(directory.path(), "controller"));
+    job.unix_socket = directory.path() + "/controller";
     ASSERT_TRUE(reader.connect(job, in_seconds(5)));
     ASSERT_TRUE(until([&] { return turn(), controller.has_links(); }));
   }
@@ -33,6 +32,7 @@ class TwoEnds : public testing::Test {
         {.self = job.member(role, process, kFirstIncarnation), .epoch = kFirstEpoch}, make_key());
   }
 
+  JobDirectory directory;
   PoolJob job{.page_bytes = kPoolPage, .timers = {}};
   ControlLinks controller = end_of(Role::kController, kControllerProcess);
   ControlLinks reader = end_of(Role::kConsumer, kFirstConsumer);
@@ -43,7 +43,7 @@ TEST_F(TwoEnds, KeepFewCopiesForAPeerThatStandsStill) {
   PlanMessage plan{.step = 1, .microbatches = {{.keys = std::vector<Key>(100'000)}}};
   const std::size_t bytes = body_of(plan).size();
   constexpr PeerLink kFirst{1};
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 12; ++i) {
     controller.send(kFirstConsumer, plan);
     controller.poll(now(), [](const Event&) {});
   }
