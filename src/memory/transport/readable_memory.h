@@ -49,9 +49,8 @@ class ReadableMemory {
                                                   std::vector<Descriptor> descriptors,
                                                   std::shared_ptr<DeviceMemory> device);
 
-  /// errors: as copy_object; kCorrupt when the checksum differs; kBackend when the device fails,
-  /// also
-  ///         where only the check needs it
+  /// errors: as copy_object; kCorrupt when the checksum differs; kBackend when the device fails, be
+  ///         it under the check
   [[nodiscard]] Status copy_out(const PlacedObject& object, std::span<std::byte> into) const;
 
  private:
