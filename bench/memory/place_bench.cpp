@@ -1,9 +1,9 @@
 // What it costs to find an object's memory. Pages: objects of about 10 MB come and go in 4 GiB,
-// with so many per cent of the pages in use, and are given back in an order that is shuffled within
-// 48; `late` per cent of them 300 objects later. `failed_permille` of them look-ahead would have to
-// wait for, as no eight runs of free pages hold them. Addresses: from the bits to the row of the
-// page table. Targets: allocate and free 1 us; at 90 % live at most 1 permille failed, 94 % in one
-// run and 8 runs at most; an address 10 ns.
+// with `live` per cent of the pages in use, and are given back in an order that is shuffled within
+// 48; `late` per cent of them 300 objects later. Look-ahead would have to wait for
+// `failed_permille` of them, as no eight runs of free pages hold them. Addresses: from the bits to
+// the row of the page table. Targets: allocate and free 1 us; at 90 % live at most 1 permille
+// failed, 94 % in one run and 8 runs at most; an address 10 ns.
 
 #include <algorithm>
 #include <benchmark/benchmark.h>
