@@ -148,7 +148,6 @@ memory::PoolProducerOptions lending_options(const config::RunConfig& config, std
   return {.directory = pool_directory(config),
           .capacity_bytes = static_cast<std::uint64_t>(config.pool.encoder_mib) << 20,
           .encoders = tasks,
-          .bind = config.pool.bind,
           .engines = pool_engines(config),
           .device = pool_device(config, device),
           .patience = kAttempt};

@@ -94,8 +94,17 @@ class PyTorchJob(unittest.TestCase):
 
 
 class Slurm(unittest.TestCase):
-    def test_bash_understands_the_batch_script(self):
-        subprocess.run(["bash", "-n", ROOT / "examples/slurm/train.sbatch"], check=True)
+    def test_bash_understands_the_batch_scripts(self):
+        for script in ("train", "encoder"):
+            subprocess.run(["bash", "-n", ROOT / f"examples/slurm/{script}.sbatch"], check=True)
+
+    def test_an_encoder_gets_the_words_of_the_run(self):
+        script = "exec() { echo \"$OMP_NUM_THREADS $*\"; }\n" + (ROOT / "examples/slurm/encoder.sbatch").read_text()
+        result = subprocess.run(
+            ["bash", "-c", script, "encoder.sbatch", "run.yaml", "parallel.vision.placement=flow"], text=True,
+            capture_output=True, check=True, env={"PATH": "/usr/bin:/bin", "SLURM_CPUS_PER_TASK": "8"})
+        self.assertEqual(result.stdout.split(), ["8", "srun", "--cpu-bind=cores", "build/release/tributary", "encoder",
+                                                 "run.yaml", "parallel.vision.placement=flow"])
 
     def test_it_gives_srun_what_the_program_asks_for(self):
         """Runs the script with stand-ins for scontrol and srun that print their arguments."""

@@ -249,8 +249,10 @@ std::vector<Key> pool_keys() {
                       "they share; empty: `pool` in the directory of the run."}),
       key<&R::pool, &P::bind>(
           {.path = "pool.bind",
-           .meaning = "Address of this machine at which the processes of a pool reach each other; "
-                      "those of other machines need one of a network."}),
+           .meaning = "Where rank 0 listens for the other processes of a pool: an address of its "
+                      "machine, or the name of an interface there, such as `eth0`. Processes of "
+                      "other machines need one of a network. They listen, in their turn, at the "
+                      "address of theirs that leads there."}),
       key<&R::pool, &P::engines>(
           {.path = "pool.engines",
            .meaning = "What may move features to ranks: `cuda`, from device to device on one "

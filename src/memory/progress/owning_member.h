@@ -45,10 +45,9 @@ struct OwningMember {
         memfd(end, found.key),
         cuda(open_cuda(end, found.key, options)),
         key(found.key),
-        reading{
-            .engines = options.engines,
-            .host = options.bind.empty() ? local_host_towards(found.job.endpoint) : options.bind,
-            .device = options.device} {}
+        reading{.engines = options.engines,
+                .host = local_host_towards(found.job.endpoint),
+                .device = options.device} {}
 
   /// Called once, when the controller has let it in.
   void begin_epoch(std::uint32_t epoch) {

@@ -139,7 +139,7 @@ class PoolController::Impl {
  private:
   void listen(const PoolControllerOptions& options) {
     TcpListener listener =
-        listen_on({.host = options.bind, .port = 0}, /*allow_public=*/options.allow_public);
+        listen_on({.host = host_of_interface(options.bind)}, options.allow_public);
     job_.endpoint = text_of(listener.endpoint);
     links_.links().listen(std::move(listener.socket));
     try {

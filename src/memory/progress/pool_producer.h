@@ -22,9 +22,7 @@ struct PoolProducerOptions {
   std::uint32_t encoders = 1;         // tasks that are under way at a time; any number where some
                                       // wait for what others lend
   std::uint32_t encode_attempts = 3;  // before an object counts as one that cannot be made
-  std::string bind = {};              // the interface to listen at; empty: the one that leads to
-                                      // the controller
-  bool allow_public = false;          // whether it may be one of the public network
+  bool allow_public = false;          // whether it may listen at an address of the public network
   std::vector<Engine> engines = {Engine::kMemfd, Engine::kTcp};  // that readers may use
   std::shared_ptr<DeviceMemory> device = {};  // of the engine `cuda`; has a copy of the segment
   std::optional<std::uint16_t> process = {};  // its number in the pool; empty: drawn

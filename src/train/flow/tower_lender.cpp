@@ -56,7 +56,6 @@ void TowerLender::join() {
       .capacity_bytes = steps * static_cast<std::uint64_t>(weights) +
                         (static_cast<std::uint64_t>(config_.pool.encoder_mib) << 20),
       .encoders = UINT32_MAX,
-      .bind = config_.pool.bind,
       .engines = pool_engines(config_),
       .process = memory::lender_process(options_.consumers,
                                         static_cast<std::uint32_t>(options_.consumer))});

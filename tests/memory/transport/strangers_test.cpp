@@ -173,7 +173,7 @@ TEST_F(ListeningPort, BoundsHowManyHaveNotFinishedTheHandshake) {
   expect_still_serves();
 }
 
-TEST_F(ListeningPort, RefusesRequestsOutsideOfTheSegmentAndCloses) {
+TEST_F(ListeningPort, RefusesRequestsOutsideOfTheSegmentAndCloses) {  // I19
   const auto get = [&](std::uint64_t gva, std::uint64_t offset, std::uint64_t length) {
     return frame_bytes(FrameType::kGet, 1, 5,
                        body_of(GetRequest{.request = 5,
@@ -225,7 +225,7 @@ TEST_F(ListeningPort, TakesPartsFromNobodyButAController) {
   expect_still_serves();
 }
 
-TEST_F(ListeningPort, SurvivesChangedBytesOfGoodStreams) {
+TEST_F(ListeningPort, SurvivesChangedBytesOfGoodStreams) {  // I19
   RandomStream random(5, "frames");
   Bytes good = hello;
   const Bytes get =
@@ -261,6 +261,12 @@ TEST(TcpSocket, NamesTheInterfaceThatLeadsToAnEndpoint) {
   EXPECT_EQ(local_host_towards("127.0.0.1:9"), "127.0.0.1");
   EXPECT_EQ(local_host_towards("127.0.0.9:9"), "127.0.0.1");
   EXPECT_EQ(local_host_towards("no endpoint"), "127.0.0.1");
+}
+
+TEST(TcpSocket, KnowsTheAddressOfAnInterface) {
+  EXPECT_EQ(host_of_interface("lo"), "127.0.0.1");
+  EXPECT_EQ(host_of_interface("10.0.0.7"), "10.0.0.7");
+  EXPECT_EQ(host_of_interface("no-such"), "no-such");
 }
 
 TEST(TcpSocket, ReadsEndpointsAsItWritesThem) {

@@ -131,11 +131,9 @@ class FarEncoder(run_case.Workplace):
     def train_over(self, cable, name, steps, strike, shares_socket=False):
         """Trains on node 0 with an encoder on node 1. Returns what both said, after how many seconds the
         encoder was fenced, if it was, and what the strike returned."""
-        addresses = list(two_nodes.ADDRESSES.values())
-        config = str(self.config(name, steps, encoders=1, bind=addresses[0], patience_seconds=PATIENCE))
+        config = str(self.config(name, steps, encoders=1, bind=two_nodes.CABLE, patience_seconds=PATIENCE))
         start = lambda node, verb: subprocess.Popen(
-            cable.on(node, [PROGRAM, verb, config, f"pool.bind={addresses[node]}"]),
-            env=tiny_run.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            cable.on(node, [PROGRAM, verb, config]), env=tiny_run.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         run, encoder = start(0, "train"), None
         try:
             if not shares_socket:

@@ -44,17 +44,16 @@ class Torchrun(same_bits.SameBits):
         self.assertIn("resuming from", result.stdout)
         self.expect_same_bits("restarted")
 
-    def test_two_nodes_train_to_the_same_bits(self):
-        def command():
-            return [*TORCHRUN, "--nnodes=2", "--nproc-per-node=1", "--no-python",
-                    "--rdzv-backend=c10d", f"--rdzv-endpoint={two_nodes.NAMES[0]}:29400",
-                    "--rdzv-id=job1", "--monitor-interval=0.1",
-                    *self.train("two-nodes", "--resume", "auto")]
-
+    def train_on_two_nodes(self, train, encoder=None):
+        """The ranks by torchrun, and an encoder on the second node."""
+        ranks = [*TORCHRUN, "--nnodes=2", "--nproc-per-node=1", "--no-python",
+                 "--rdzv-backend=c10d", f"--rdzv-endpoint={two_nodes.NAMES[0]}:29400",
+                 "--rdzv-id=job1", "--monitor-interval=0.1", *train]
         with two_nodes.TwoNodes() as nodes:
-            agents = [subprocess.Popen(nodes.on(node, command()), text=True,
+            commands = [(0, ranks), (1, ranks), *([(1, encoder)] if encoder else [])]
+            agents = [subprocess.Popen(nodes.on(node, command), text=True,
                                        env=rank_job.environment({}), stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE) for node in range(2)]
+                                       stderr=subprocess.PIPE) for node, command in commands]
             try:
                 for agent in agents:
                     _, words = agent.communicate(timeout=2 * rank_job.LATE)
@@ -63,7 +62,23 @@ class Torchrun(same_bits.SameBits):
                 for agent in agents:
                     agent.terminate()  # hands it on to its ranks
                     agent.wait()
+
+    def test_two_nodes_train_to_the_same_bits(self):
+        self.train_on_two_nodes(self.train("two-nodes", "--resume", "auto"))
         self.expect_same_bits("two-nodes")
+
+    def test_two_nodes_train_a_tower_with_an_encoder_to_the_same_bits(self):
+        flow = "parallel.vision.placement=flow"
+        rank_job.run_to_the_end([self.train("tower-alone", flow)] * 2)
+        beside = [flow, f"pool.bind={two_nodes.CABLE}"]
+        train = self.train("tower", *beside, "pool.encoders=1")
+        self.train_on_two_nodes(train, [PROGRAM, "encoder", train[2], *beside])
+        alone, tower = (self.shared / name for name in ("tower-alone", "tower"))
+        self.assertEqual(rank_job.losses_of(tower), rank_job.losses_of(alone))
+        self.assertEqual(rank_job.tensors_of(tower), rank_job.tensors_of(alone))
+        use = [line["flow"] for line in tiny_run.read_lines(tower / "metrics.jsonl")]
+        self.assertGreater(sum(line["gradients"] for line in use), 0)
+        self.assertEqual(sum(line["gradients_here"] for line in use), 0)
 
 
 if __name__ == "__main__":

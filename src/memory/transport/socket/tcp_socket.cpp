@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <ifaddrs.h>
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -76,6 +77,14 @@ Network network_of(const SystemAddress& address) {
              : Network::kPublic;
 }
 
+/// The address as text; empty where it is none.
+std::string numeric_host(const sockaddr* address, socklen_t size) {
+  std::array<char, NI_MAXHOST> text{};
+  const int failure =
+      getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+  return failure == 0 ? text.data() : "";
+}
+
 Descriptor make_socket(const SystemAddress& address) {
   Descriptor made(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (made) set_link_options(made.get());
@@ -120,26 +129,40 @@ std::string local_host_towards(const std::string& endpoint) {
   // A datagram socket connects without sending anything.
   const Descriptor probe(socket(address->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   auto* generic = reinterpret_cast<sockaddr*>(&address->storage);
-  std::array<char, NI_MAXHOST> text{};
   if (probe && ::connect(probe.get(), generic, address->size) == 0 &&
-      getsockname(probe.get(), generic, &address->size) == 0 &&
-      getnameinfo(generic, address->size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
-          0)
-    host = text.data();
+      getsockname(probe.get(), generic, &address->size) == 0)
+    if (std::string own = numeric_host(generic, address->size); !own.empty()) host = own;
   return host;
+}
+
+std::string host_of_interface(const std::string& name) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return name;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
+  for (const int family : {AF_INET, AF_INET6})
+    for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+      if (name != each->ifa_name || each->ifa_addr == nullptr ||
+          each->ifa_addr->sa_family != family)
+        continue;
+      const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+      if (const std::string host = numeric_host(each->ifa_addr, size); !host.empty()) return host;
+    }
+  return name;
 }
 
 TcpListener listen_on(const Endpoint& endpoint, bool allow_public) {
   std::optional<SystemAddress> address = resolve(endpoint);
   TRIB_REQUIRE(address, .what = "memory: pool cannot listen at what is no address",
-               .found = escaped(endpoint.host), .expected = "the address of one interface");
+               .where = "pool.bind", .found = escaped(endpoint.host),
+               .expected = "an address of this machine, or the name of an interface");
   const Network network = network_of(*address);
   TRIB_REQUIRE(network != Network::kAll, .what = "memory: pool would listen on all interfaces",
-               .found = endpoint.host, .expected = "the address of one interface");
+               .where = "pool.bind", .found = endpoint.host,
+               .expected = "the address or the name of one interface");
   TRIB_REQUIRE(network == Network::kPrivate || allow_public,
-               .what = "memory: pool would listen on a public address", .found = endpoint.host,
-               .expected = "an address of a private network",
-               .fix = "name another interface, or allow the public address");
+               .what = "memory: pool would listen on a public address", .where = "pool.bind",
+               .found = endpoint.host, .expected = "an address of a private network",
+               .fix = "name an interface of a private network");
   TcpListener listener{.socket = make_socket(*address), .endpoint = endpoint};
   const int on = 1;
   auto* generic = reinterpret_cast<sockaddr*>(&address->storage);
@@ -148,8 +171,9 @@ TcpListener listen_on(const Endpoint& endpoint, bool allow_public) {
       bind(listener.socket.get(), generic, address->size) != 0 ||
       listen(listener.socket.get(), SOMAXCONN) != 0 ||
       getsockname(listener.socket.get(), generic, &address->size) != 0)
-    TRIB_RAISE(Fault::kResource, .what = "memory: pool cannot listen", .where = text_of(endpoint),
-               .found = std::strerror(errno));
+    TRIB_RAISE(errno == EADDRNOTAVAIL ? Fault::kInput : Fault::kResource,
+               .what = "memory: pool cannot listen", .where = text_of(endpoint),
+               .found = std::strerror(errno), .expected = "an address of this machine");
   // The port stands at the same place in both kinds of address.
   listener.endpoint.port = ntohs(reinterpret_cast<const sockaddr_in*>(&address->storage)->sin_port);
   return listener;

@@ -23,6 +23,10 @@ struct Endpoint {
 /// when there is no way to it.
 [[nodiscard]] std::string local_host_towards(const std::string& endpoint);
 
+/// The address of an interface of this machine, IPv4 where it has both; the text itself where no
+/// interface has this name.
+[[nodiscard]] std::string host_of_interface(const std::string& name);
+
 struct TcpListener {
   Descriptor socket;
   Endpoint endpoint;
@@ -30,8 +34,8 @@ struct TcpListener {
 
 /// Listens at one address of this machine; never blocks.
 ///
-/// errors: Fault::kInput when the address is all of them, or one of the public network without
-///         `allow_public`; Fault::kResource when it is not of this machine, or the port is taken
+/// errors: Fault::kInput when the address is all of them, not of this machine, or one of the public
+///         network without `allow_public`; Fault::kResource when the port is taken
 [[nodiscard]] TcpListener listen_on(const Endpoint& endpoint, bool allow_public);
 
 /// Starts to connect; the socket becomes writable when that has ended.
