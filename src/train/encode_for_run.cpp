@@ -22,6 +22,7 @@
 #include "core/machine/memory_limits.h"
 #include "core/stopwatch.h"
 #include "data/loader/encode_sample.h"
+#include "memory/progress/pool_directory.h"
 #include "memory/progress/pool_producer.h"
 #include "mesh/device.h"
 #include "parallel/unit_chain.h"
@@ -170,15 +171,13 @@ std::unique_ptr<PoolProducer> join_run(const memory::PoolProducerOptions& option
       log_note(str("train: no run came within ", patience.count(), " s: ", why));
       return nullptr;
     }
-    const Stopwatch attempt;
     try {
       return std::make_unique<PoolProducer>(options);
     } catch (const Error& error) {
-      if (error.exit_code() != ExitCode::kResource) throw;
+      if (error.exit_code() != ExitCode::kPeerLost) throw;
       const bool is_news = std::exchange(why, error.what()) != error.what();
-      if (attempt.seconds() > 1) continue;  // it has waited for a run
-      if (is_news) log_warning(why);        // such as too little memory
-      stay_away(1, stop);
+      // Where no run is there, there is nothing to say.
+      if (is_news && memory::find_pool(options.directory)) log_warning(why);
     }
   }
   return nullptr;

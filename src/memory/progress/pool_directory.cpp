@@ -1,6 +1,7 @@
 #include "memory/progress/pool_directory.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -23,7 +24,7 @@ namespace tributary::memory {
 namespace {
 
 constexpr const char* kFormat = "tributary pool 1";
-constexpr Nanoseconds kBetweenAttempts{20'000'000};
+constexpr Nanoseconds kBetweenAttempts{20'000'000}, kLongestPause{500'000'000};
 constexpr Nanoseconds kShortestAttempt{100'000'000}, kLongestAttempt{2'000'000'000};
 constexpr std::uint64_t kMaxFileBytes = 64 << 10;
 
@@ -88,6 +89,12 @@ PoolJob job_of(const Json& json) {
   return job;
 }
 
+/// Whether waiting is in vain: files of the job, or settings of this process, are wrong.
+bool is_lasting(const Refusal& refusal) {
+  constexpr std::array<std::string_view, 4> kLasting{"file", "format", "key", "capacity"};
+  return std::ranges::find(kLasting, refusal.code) != kLasting.end();
+}
+
 void write_secret(const std::string& path, std::span<const std::byte> secret) {
   const std::string part = path + ".part";
   unlink(part.c_str());
@@ -143,15 +150,17 @@ Result<FoundPool> find_pool(const std::string& directory) {
   const std::string path = controller_file(directory);
   // Opening the folder makes a network file system look whether it has changed.
   const Descriptor folder(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || faccessat(folder.get(), "controller.json", F_OK, 0) != 0)
-    return Refusal{"none", str("memory: no controller is there: ", path)};
+  const auto is_there = [&] { return faccessat(folder.get(), "controller.json", F_OK, 0) == 0; };
+  const Refusal none{"none", str("memory: no controller is there: ", path)};
+  if (!folder || !is_there()) return none;
   try {
     const std::string text = read_text_file(real_file_system(), path, kMaxFileBytes);
     const Json json = parse_json(text, path);
     if (json.at("format") != kFormat)
       return Refusal{"format", str("memory: ", path, " is of another version")};
     return FoundPool{.job = job_of(json), .key = read_job_key(str(directory, "/key"))};
-  } catch (const std::exception& error) {  // also when they were removed in between
+  } catch (const std::exception& error) {
+    if (!is_there()) return none;  // it was removed in between
     return Refusal{"file", error.what()};
   }
 }
@@ -159,7 +168,8 @@ Result<FoundPool> find_pool(const std::string& directory) {
 void join_pool(const std::string& directory, Nanoseconds patience,
                const std::function<Result<bool>(const FoundPool&, TimePoint)>& attempt) {
   const TimePoint end = steady_now() + Nanoseconds{wait_of(patience).count()};
-  std::string why;
+  Refusal why;
+  Nanoseconds pause = kBetweenAttempts;
   do {
     const Result<FoundPool> found = find_pool(directory);
     const TimePoint deadline =
@@ -167,13 +177,20 @@ void join_pool(const std::string& directory, Nanoseconds patience,
     const Result<bool> joined =
         found ? attempt(found.value(), deadline) : Result<bool>(found.refusal());
     if (joined) return;
-    why = joined.refusal().reason;
-    std::this_thread::sleep_for(std::chrono::nanoseconds(kBetweenAttempts.count));
+    // Who is refused again and again asks ever more seldom.
+    const bool is_again = found && joined.refusal().reason == why.reason;
+    pause = is_again ? std::min(pause * 2, kLongestPause) : kBetweenAttempts;
+    why = joined.refusal();
+    std::this_thread::sleep_for(std::chrono::nanoseconds(pause.count));
   } while (steady_now() < end);
-  TRIB_RAISE(Fault::kResource, .what = "memory: no controller lets this process in",
-             .where = directory, .found = why,
-             .expected = str("one within ", seconds_of(patience), " s"),
-             .fix = "start the trainer, or name its pool's directory");
+  const bool lasts = is_lasting(why);
+  TRIB_RAISE(lasts ? Fault::kInput : Fault::kResource,
+             .what = "memory: no controller lets this process in", .where = directory,
+             .found = why.reason, .expected = str("one within ", seconds_of(patience), " s"),
+             .fix = lasts ? "take the files and settings of the run"
+                          : "start the run, or name its pool's directory; encoders of other "
+                            "machines need its pool.bind",
+             .exit = lasts ? ExitCode::kInput : ExitCode::kPeerLost);
 }
 
 std::string socket_directory_of(const std::string& directory) {

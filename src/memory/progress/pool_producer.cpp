@@ -163,8 +163,10 @@ class PoolProducer::Impl {
     while (!is_in() && end_ == End::kNone && steady_now() < deadline)
       if (!turn(steady_now())) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (is_in()) return true;
-    return Refusal{"controller",
-                   end_ == End::kNone ? "memory: the controller does not answer" : reason_};
+    const bool is_key = member_->control.links().refusals().of("key") > 0;
+    return Refusal{is_key ? "key" : "controller",
+                   str(end_ == End::kNone ? "memory: the controller does not answer" : reason_,
+                       " (", found.job.endpoint, ")")};
   }
 
   /// Offers the memory to readers, by each engine that may be used.

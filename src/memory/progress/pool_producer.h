@@ -45,9 +45,9 @@ class PoolProducer {
  public:
   /// Waits for a controller that lets it in, for `patience` at most.
   ///
-  /// errors: Fault::kResource when none does, with the reason: none is there, the capacity is too
-  ///         small, or the number of the process is taken or none of a producer; those of
-  ///         listen_on()
+  /// errors: those of join_pool() when none does, with the reason: none is there, the capacity is
+  ///         too small, or the number of the process is taken or none of a producer; those of
+  ///         listen_on(); Fault::kResource without the memory
   explicit PoolProducer(const PoolProducerOptions& options);
   /// Leaves the pool; its objects are made again by others. No task is under way.
   ~PoolProducer();

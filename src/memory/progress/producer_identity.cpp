@@ -20,9 +20,10 @@ std::uint32_t incarnation_now() { return static_cast<std::uint32_t>(std::time(nu
 std::optional<Refusal> find_fault(const PoolProducerOptions& options, const PoolJob& job) {
   const std::uint64_t pages = options.capacity_bytes / job.page_bytes;
   if (pages <= job.reserve_pages || pages > UINT32_MAX)
-    return Refusal{"capacity",
-                   str("memory: ", options.capacity_bytes, " B do not hold more than ",
-                       job.reserve_pages, " pages of ", job.page_bytes, " B, one largest object")};
+    return Refusal{
+        "capacity",
+        str("memory: ", options.capacity_bytes, " B (pool.encoder_mib) do not hold more ", "than ",
+            job.reserve_pages, " pages of ", job.page_bytes, " B, one largest object")};
   if (options.process &&
       (*options.process < job.first_producer() || *options.process >= job.world()))
     return Refusal{"process", str("memory: producers have the numbers ", job.first_producer(),

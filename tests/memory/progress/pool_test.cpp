@@ -107,7 +107,7 @@ TEST(Pool, TakesNothingMoreOnceTheLastProducerHasLeft) {
   EXPECT_LT(waited.seconds(), 5);
 }
 
-TEST(Pool, WaitsNoLongerThanItsPatience) {
+TEST(Pool, WaitsNoLongerThanItsPatience) {  // I17
   Pool pool;
   Encoder encoder(producer_options(pool.directory.path()), false);
   ASSERT_TRUE(pool.know_producers(1));
@@ -256,17 +256,42 @@ TEST(Pool, SaysWhatAProducerOrReaderLacks) {
   const JobDirectory empty;
   PoolProducerOptions options = producer_options(empty.path());
   options.patience = milliseconds(10);
-  EXPECT_THROW(PoolProducer{options}, Error);
+  const auto expect_refused = [&](ExitCode code, const std::string& reason) {
+    try {
+      const PoolProducer producer(options);
+      ADD_FAILURE() << "it was let in, though " << reason;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), code) << error.what();
+      EXPECT_THAT(error.what(), testing::HasSubstr(reason));
+    }
+  };
+  expect_refused(ExitCode::kPeerLost, "no controller is there");
   const Pool pool;
   options.directory = pool.directory.path();
   options.capacity_bytes = kLargest * kPoolPage;
-  EXPECT_THROW(PoolProducer{options}, Error);
+  expect_refused(ExitCode::kInput, "do not hold more than");
   EXPECT_THROW(
       PoolReader({.directory = options.directory, .consumer = 1, .patience = options.patience}),
       Error);
   EXPECT_THROW(
       PoolReader({.directory = options.directory, .first_step = 1, .patience = options.patience}),
       Error);
+}
+
+TEST(Pool, TellsAProducerThatItsKeyIsAnother) {
+  const Pool pool;
+  const JobDirectory other;
+  (void)write_pool_key(other.path());
+  publish_controller(other.path(), find_pool(pool.directory.path()).value().job);
+  PoolProducerOptions options = producer_options(other.path());
+  options.patience = milliseconds(500);
+  try {
+    const PoolProducer producer(options);
+    ADD_FAILURE() << "it was let in";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kInput) << error.what();
+    EXPECT_THAT(error.what(), testing::HasSubstr("does not hold the job key"));
+  }
 }
 
 TEST(Pool, RefusesAStrangerAndCountsIt) {
