@@ -129,13 +129,23 @@ class Flow(flow_case.FlowCase):
             encoder = subprocess.Popen([self.program, "encoder", str(config)], text=True,
                                        env=tiny_run.environment(), stdout=subprocess.PIPE,
                                        stderr=subprocess.PIPE)
-            self.expect_good_end(launcher)
+            self.assertIn("until some come (tributary encoder), the ranks encode", self.expect_good_end(launcher))
             out, err = encoder.communicate(timeout=60)
             self.assertEqual(encoder.returncode, 0, err)
         self.expect_same_bits(self.shared / "late", alone)
         self.assertEqual(self.use(self.shared / "late")[0]["encoders"], 0)
         self.assertGreater(self.sum_of(self.shared / "late", "objects"), 0)
         self.assertIn("waiting for the run", out)
+
+    def test_a_run_does_not_wait_for_an_encoder_that_has_left_again(self):
+        (self.shared / "no-folder").write_text("")
+        command = self.command("no-cache", 1, 1, parallel=flow(), run={"steps": 2},
+                               pool={"cache": str(self.shared / "no-folder")})
+        result = subprocess.run(command, env=tiny_run.environment(), text=True, capture_output=True,
+                                timeout=100)  # less than parallel.bootstrap_timeout_seconds
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for words in ("directory of features cannot be made", "0 of 1 encoders are there after"):
+            self.assertIn(words, result.stderr)
 
     def test_encoders_go_on_with_a_run_that_starts_again(self):
         alone = self.flow_run("nobody-3", 2, 0, parallel=flow(dp_shard=2), run={"steps": MANY})

@@ -53,10 +53,10 @@ class FlowCase(beside_one_process.BesideOneProcess):
             launcher.communicate()
 
     def expect_good_end(self, launcher):
-        """Returns what the launcher wrote to standard error."""
-        _, err = launcher.communicate(timeout=120)
+        """Returns what the launcher wrote."""
+        out, err = launcher.communicate(timeout=120)
         self.assertEqual(launcher.returncode, 0, err)
-        return err
+        return out + err
 
     def children_of(self, launcher, words=""):
         """The processes that it has started, or those with some words."""

@@ -16,6 +16,7 @@
 #include "ops/to_device.h"
 #include "train/flow/flow_terms.h"
 #include "train/flow/tower_lender.h"
+#include "train/metrics/console.h"
 
 namespace tributary::train {
 namespace {
@@ -145,18 +146,21 @@ std::unique_ptr<TowerLender> Flow::make_lender(const mesh::Mesh& backbone) {
 
 void Flow::wait_for_encoders(const mesh::Group& world) const {
   const Stopwatch watch;
+  const auto wanted = static_cast<std::uint64_t>(config_.pool.encoders);
   const auto is_over = [&] {
-    return controller_->counts().producers >= static_cast<std::uint64_t>(config_.pool.encoders) ||
+    const memory::PoolCounts counts = controller_->counts();
+    // One that has left again, as it lacked something, does not come back.
+    return counts.producers + counts.left >= wanted ||
            watch.seconds() > config_.parallel.bootstrap_timeout_seconds;
   };
   // Rank 0 looks for all. Each collective is short, as those that wait may not be silent for long.
   while (world.largest({controller_ && is_over() ? 1 : 0}).front() == 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   if (!controller_) return;
-  const std::uint64_t found = controller_->counts().producers;
-  if (found < static_cast<std::uint64_t>(config_.pool.encoders))
-    log_warning(str("train: ", found, " of ", config_.pool.encoders, " encoders have come in ",
-                    config_.parallel.bootstrap_timeout_seconds, " s; the run goes on"));
+  if (const std::uint64_t found = controller_->counts().producers; found < wanted)
+    log_warning(str("train: ", found, " of ", wanted, " encoders are there after ",
+                    describe_seconds(watch.seconds()),
+                    "; the run goes on, and its ranks encode what no encoder does"));
 }
 
 std::uint64_t Flow::max_pages() const {

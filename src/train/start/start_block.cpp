@@ -13,6 +13,7 @@
 #include "core/machine/cores.h"
 #include "core/text.h"
 #include "data/preprocess/processor_file.h"
+#include "train/flow/flow_terms.h"
 #include "train/metrics/environment.h"
 
 namespace tributary::train {
@@ -78,6 +79,17 @@ std::string describe_device(const config::RunConfig& config, const Ranks& ranks)
   return text;
 }
 
+/// Who encodes for the run as a process beside its ranks.
+std::string describe_encoders(const config::RunConfig& config) {
+  std::string text = "beside the run, for";
+  for (const config::ModuleSection& module : config.parallel.modules)
+    if (module.placement == config::Placement::kFlow) text += " " + module.module;
+  text += str(", through ", pool_directory(config), "; ");
+  return text + (config.pool.encoders > 0
+                     ? str(config.pool.encoders, " are waited for")
+                     : "until some come (tributary encoder), the ranks encode");
+}
+
 }  // namespace
 
 std::string describe_count(std::int64_t count) {
@@ -101,6 +113,7 @@ void print_start(std::ostream& out, const config::RunConfig& config, const Ranks
       out, "memory",
       describe_memory(need, place, ranks.launch.world) + describe_ahead(need, config.parallel));
   print_line(out, "device", describe_device(config, ranks));
+  if (config.parallel.has_encoders_beside()) print_line(out, "encoders", describe_encoders(config));
   print_line(out, "directory", config::run_directory(config));
 }
 
