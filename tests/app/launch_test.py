@@ -87,6 +87,8 @@ class Ends(unittest.TestCase):
                              (["-n", "2", "--pause", "-1", "--", "doctor"], "pause below 0"),
                              *((["-n", "2", "--encoders", each, "--", "doctor"], "a range MIN-MAX")
                                for each in ("-1", "3-1", "1-", "two", "1-256")),
+                             (["-n", "1", "--encoders", "1", "--", "train", "x.yaml", "--restart", "0"],
+                              "command line not understood"),
                              (["-n", "2", "--", "launch"], "launch launches itself")):
             with self.subTest(words=words):
                 code, _, errors = run(*words)

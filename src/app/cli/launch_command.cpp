@@ -95,10 +95,11 @@ Run declare_launch(Verb& verb) {
                       .limits = given->limits,
                       .command = words_again(*given),
                       .encoders = encoders};
-    if (encoders.max > 0) {
+    if (!beside.is_read) job.encoders = {};  // the ranks say what is wrong
+    if (job.encoders.max > 0) {
       TRIB_REQUIRE(!beside.words.empty(), .what = "app: there is nothing for encoders to do",
                    .where = "--encoders", .found = given->words.front(),
-                   .expected = "train, with a module whose placement is flow",
+                   .expected = "train without --dry-run, with a module whose placement is flow",
                    .fix = "add parallel.vision.placement=flow, or leave --encoders out");
       job.encoder_words = std::move(beside.words);
     }

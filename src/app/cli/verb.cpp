@@ -355,7 +355,7 @@ BesideRanks check_before_launch(const std::vector<std::string>& words, std::int6
   try {
     root.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError&) {
-    return {};
+    return {.is_read = false};
   }
   const auto& check = declared.at(chosen_verb(root)).state.before_launch;
   return check ? check(ranks, keys) : BesideRanks();

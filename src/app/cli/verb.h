@@ -24,6 +24,7 @@ using Run = std::function<ExitCode()>;
 struct BesideRanks {
   std::vector<std::string> words = {};  // verb and arguments of each; empty: it has none
   std::int64_t planned = 0;             // how many the plan of the job has
+  bool is_read = true;                  // the command line of the ranks could be read
 };
 
 /// What `launch` asks once, before it starts `ranks` processes that run a verb, with values of the
