@@ -100,6 +100,13 @@ TEST(ReadRunConfig, AnswersNamesOfOtherTrainers) {
                 AllOf(HasSubstr("unknown key"), HasSubstr(advice)));
 }
 
+TEST(ReadRunConfig, KnowsTheFormerNameOfAKey) {
+  EXPECT_EQ(parse(kMinimalRun + "stability: {most_skips: 7}\n").stability.max_skips, 7);
+  EXPECT_EQ(parse(kMinimalRun + "stability: {most_skips: 7}\n", {"stability.max_skips=9"})
+                .stability.max_skips,
+            9);
+}
+
 TEST(ReadRunConfig, SaysHowListItemsAreNamed) {
   EXPECT_THAT(refusal_of(kMinimalRun, {"data.sources[0].path=a.jsonl"}),
               HasSubstr("list items go by number: data.sources.0"));

@@ -76,6 +76,11 @@ std::optional<KeyValue> read_value(const Key& key, const YamlNode& node) {
   }
 }
 
+/// The name of a key that had another one when the configuration of a checkpoint was written.
+std::string present_name(const std::string& path, const std::string& name) {
+  return path + name == "stability.most_skips" ? "max_skips" : name;
+}
+
 /// Walks the tree along the table.
 class Filler {
  public:
@@ -84,7 +89,8 @@ class Filler {
   /// `path` is the prefix as the table writes it, `shown` as the user does.
   void fill_map(const YamlNode& map, const std::string& path, const std::string& shown,
                 std::size_t item) {
-    for (const auto& [name, node] : map.entries) {
+    for (const auto& [given, node] : map.entries) {
+      const std::string name = present_name(path, given);
       const std::string key_path = path + name;
       if (const Key* key = find_key(key_path)) {
         fill_key(*key, node, shown + name, item);
