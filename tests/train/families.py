@@ -276,7 +276,7 @@ class EachFamily(FamilyCase):
                                          "stages": [["embed"], ["0"], ["1"], ["head"]]}},
                 "edges": [{"from": "vision", "to": "projector"},
                           {"from": "projector", "to": "backbone"}],
-                "batch": {"capacity_tokens": tokens}}
+                "batch": {"global_samples": 6, "microbatches": 2, "capacity_tokens": tokens}}
         path = self.shared / "stages.json"
         path.write_text(json.dumps(plan))
         return str(path)
