@@ -203,7 +203,7 @@ class Shift {
     bool was_busy = false;
     while (producer_.end() == PoolProducer::End::kNone && !(stop.asked() && leave())) {
       fetch(Nanoseconds{was_busy ? 0 : 200'000'000});
-      forget_finished_steps();
+      drop_what_nobody_needs();
       read_ahead();
       // A rank waits for gradients at the end of its step; frozen towers may be steps ahead.
       was_busy = make_features(producer_.low()) || make_gradient() || make_features(kAnyStep);
@@ -244,13 +244,14 @@ class Shift {
     }
   }
 
-  void forget_finished_steps() {
+  void drop_what_nobody_needs() {
     const std::uint64_t low = producer_.low();
     for (auto& [part, worker] : workers_) worker.forget_before(low);
     std::erase_if(begun_, [&](Begun& each) {
       const bool is_over = each.task.step < low && workers_.contains(each.task.key.part);
-      if (is_over) producer_.drop(each.task);
-      return is_over;
+      const bool is_dropped = is_over || producer_.is_cancelled(each.task);
+      if (is_dropped) producer_.drop(each.task);
+      return is_dropped;
     });
   }
 

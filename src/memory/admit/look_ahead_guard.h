@@ -28,7 +28,7 @@ struct OwnerCapacity {
                                   std::uint64_t step, std::uint64_t pages);
 
 /// Whether what is held breaks that rule, as it may after an object of a lost producer was assigned
-/// to this owner. Objects of the newest steps are then revoked.
+/// to this owner. Objects of the newest steps are then revoked or cancelled.
 [[nodiscard]] bool holds_too_much(OwnerCapacity capacity, std::span<const StepPages> steps);
 
 }  // namespace tributary::memory

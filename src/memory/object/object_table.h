@@ -79,7 +79,7 @@ class ObjectTable {
   [[nodiscard]] std::optional<SlotId> reserve(const Key& key, std::uint64_t step,
                                               std::uint32_t pages, Urgency urgency);
   void begin_write(SlotId id);
-  /// The bytes could not be made: gives the pages back.
+  /// The bytes could not be made, or are cancelled: gives the pages back.
   void abort(SlotId id);
   /// Makes the object readable under a new generation.
   ///

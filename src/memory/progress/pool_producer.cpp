@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <set>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "core/error.h"
@@ -34,27 +33,12 @@ class PoolProducer::Impl {
     thread_.run([this] { member_->control.close_all(CloseMode::kDrain); });
   }
 
-  std::optional<Task> next(Nanoseconds patience) {
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    count_busy();
-    changed_.wait_for(lock, wait_of(patience),
-                      [&] { return !tasks_.empty() || end_ != End::kNone || has_arrived_; });
-    --waiting_;
-    has_arrived_ = false;
-    std::optional<Task> task;
-    if (end_ == End::kNone && !tasks_.empty()) {
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
-      under_way_.insert(task->slot);
-    }
-    count_busy();
-    return task;
-  }
+  [[nodiscard]] ProducerTasks& tasks() { return tasks_; }
 
-  void finish(const Task& task, std::span<const std::byte> bytes, ObjectDescription description,
+  bool finish(const Task& task, std::span<const std::byte> bytes, ObjectDescription description,
               const std::byte* on_device) {
     check_shape(bytes.size(), description);
+    if (!tasks_.begin_to_write(task)) return false;
     description.bytes = bytes.size();
     description.crc32c = crc32c(bytes);
     description.has_crc = true;
@@ -66,10 +50,12 @@ class PoolProducer::Impl {
       ++counts_.objects;
       counts_.bytes += description.bytes;
     }
-    end_task(task, Encoded{.slot = task.slot, .description = description});
+    end(task, Encoded{.slot = task.slot, .description = description});
+    return true;
   }
 
   void fail(const Task& task, std::string reason) {
+    if (tasks_.is_cancelled(task)) return drop(task);
     if (end() == End::kNone)
       log_warning(str("memory: sample ", task.key.sample, " part ", task.key.part,
                       " was not encoded: ", reason));
@@ -77,10 +63,10 @@ class PoolProducer::Impl {
       const std::lock_guard lock(mutex_);
       ++counts_.failed;
     }
-    end_task(task, EncodeFailed{.slot = task.slot, .reason = std::move(reason)});
+    end(task, EncodeFailed{.slot = task.slot, .reason = std::move(reason)});
   }
 
-  void drop(const Task& task) { end_task(task, Encoded{.slot = task.slot}); }
+  void drop(const Task& task) { end(task, Encoded{.slot = task.slot}); }
 
   void ask(const Key& key, std::uint64_t step) {
     {
@@ -124,7 +110,7 @@ class PoolProducer::Impl {
       counts.process = member_->core.member().identity().process;
       counts.pages_used = member_->core.objects().arena().used_pages();
       counts.pages_total = member_->core.objects().arena().total_pages();
-      counts.busy_seconds = seconds_of(busy_now());
+      counts.busy_seconds = seconds_of(tasks_.busy());
       counts.blocked_seconds = seconds_of(blocked_);
     });
     return counts;
@@ -147,6 +133,7 @@ class PoolProducer::Impl {
     if (!memory_ || memory_->segment().layout() != layout) memory_.emplace(layout, options.device);
     has_ended_ = false;
     end_ = End::kNone;
+    tasks_.open();
     const std::uint16_t process = options.process.value_or(draw_process(found.job));
     const std::uint32_t incarnation = incarnation_now();
     member_ = std::make_unique<OwningMember>(found, options, *memory_, process, incarnation);
@@ -227,24 +214,11 @@ class PoolProducer::Impl {
     return had_work;
   }
 
-  /// Starts or stops the clock of busy time, where it has to. Under the mutex, as the next one.
-  void count_busy() {
-    const bool is_busy = !under_way_.empty() && waiting_ == 0;
-    if (is_busy == busy_since_.has_value()) return;
-    busy_ = busy_now();
-    busy_since_.reset();
-    if (is_busy) busy_since_ = steady_now();
-  }
-  [[nodiscard]] Nanoseconds busy_now() const {
-    return busy_since_ ? busy_ + (steady_now() - *busy_since_) : busy_;
-  }
-
   void tell_times() {
-    const std::lock_guard lock(mutex_);
     const auto ms_of = [](Nanoseconds time) {
       return static_cast<std::uint32_t>(time.count / 1'000'000);
     };
-    member_->core.tell_times(ms_of(busy_now()), ms_of(blocked_));
+    member_->core.tell_times(ms_of(tasks_.busy()), ms_of(blocked_));
   }
 
   void take(const Event& event) {
@@ -261,12 +235,13 @@ class PoolProducer::Impl {
   void take(const GetDone& done, PoolObject object) {
     give(done);
     if (done.status != Status::kOk) return;
-    const std::lock_guard lock(mutex_);
-    const auto found = asked_.find(object.fields.key);
-    if (found == asked_.end()) return;  // its step is over
-    found->second.object = std::move(object);
-    has_arrived_ = true;
-    changed_.notify_all();
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = asked_.find(object.fields.key);
+      if (found == asked_.end()) return;  // its step is over
+      found->second.object = std::move(object);
+    }
+    tasks_.wake();
   }
 
   void forget_before(std::uint64_t step) {
@@ -297,12 +272,14 @@ class PoolProducer::Impl {
   void perform(const Other&) {}  // those of other cores
   void perform(const Send& action) { member_->control.send(action.to, action.message); }
   void perform(const Encode& action) {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back({.slot = action.slot,
-                      .key = action.key,
-                      .step = member_->core.objects().slot(action.slot).step,
-                      .pages = memory_->pages_of(action.runs)});
-    changed_.notify_one();
+    tasks_.add({.slot = action.slot,
+                .key = action.key,
+                .step = member_->core.objects().slot(action.slot).step,
+                .pages = memory_->pages_of(action.runs)});
+  }
+  void perform(const CancelEncode& action) {
+    if (tasks_.cancel(action.slot))
+      thread_.post([this, slot = action.slot] { give(EncodeCancelled{.slot = slot}); });
   }
   void perform(const StartGet& action) {
     if (!member_->asked)
@@ -320,22 +297,16 @@ class PoolProducer::Impl {
   void stop(End end, const std::string& reason) {
     if (std::exchange(has_ended_, true)) return;
     member_->control.close_all(CloseMode::kForce);
-    const std::lock_guard lock(mutex_);
-    end_ = end;
-    reason_ = reason;
-    tasks_.clear();
-    changed_.notify_all();
-  }
-
-  void end_task(const Task& task, Event event) {
     {
       const std::lock_guard lock(mutex_);
-      TRIB_CHECK(under_way_.erase(task.slot) == 1,
-                 .what = "memory: a task ends that is not under way",
-                 .found = str("sample ", task.key.sample));
-      count_busy();
+      end_ = end;
+      reason_ = reason;
     }
-    thread_.post([this, event = std::move(event)] { give(event); });
+    tasks_.close();
+  }
+
+  void end(const Task& task, Event event) {
+    if (tasks_.end(task)) thread_.post([this, event = std::move(event)] { give(event); });
   }
 
   static void check_shape(std::uint64_t bytes, const ObjectDescription& description) {
@@ -356,16 +327,10 @@ class PoolProducer::Impl {
   TimePoint last_turn_{}, next_tick_{};
   std::atomic<bool> has_left_ = false;
 
-  mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<Task> tasks_;
+  ProducerTasks tasks_;
+  mutable std::mutex mutex_;    // guards what follows
   std::map<Key, Asked> asked_;  // of steps from low_ on
-  bool has_arrived_ = false;    // something that was asked for, since next() has returned
   std::uint64_t low_ = 0;
-  std::set<SlotId> under_way_;
-  int waiting_ = 0;     // threads in next()
-  Nanoseconds busy_{};  // until busy_since_, if it is busy now
-  std::optional<TimePoint> busy_since_;
   End end_ = End::kNone;
   std::string reason_;
   PoolProducerCounts counts_;
@@ -377,16 +342,19 @@ PoolProducer::PoolProducer(const PoolProducerOptions& options)
     : impl_(std::make_unique<Impl>(options)) {}
 PoolProducer::~PoolProducer() = default;
 std::optional<PoolProducer::Task> PoolProducer::next(Nanoseconds patience) {
-  return impl_->next(patience);
+  return impl_->tasks().next(patience);
 }
-void PoolProducer::finish(const Task& task, std::span<const std::byte> bytes,
+bool PoolProducer::finish(const Task& task, std::span<const std::byte> bytes,
                           const ObjectDescription& description, const std::byte* on_device) {
-  impl_->finish(task, bytes, description, on_device);
+  return impl_->finish(task, bytes, description, on_device);
 }
 void PoolProducer::fail(const Task& task, std::string reason) {
   impl_->fail(task, std::move(reason));
 }
 void PoolProducer::drop(const Task& task) { impl_->drop(task); }
+bool PoolProducer::is_cancelled(const Task& task) const {
+  return impl_->tasks().is_cancelled(task);
+}
 void PoolProducer::ask(const Key& key, std::uint64_t step) { impl_->ask(key, step); }
 std::optional<PoolObject> PoolProducer::take(const Key& key) { return impl_->take(key); }
 std::uint64_t PoolProducer::low() const { return impl_->low(); }

@@ -10,6 +10,7 @@
 
 #include "memory/object/object_table.h"
 #include "memory/progress/object_gets.h"
+#include "memory/progress/producer_tasks.h"
 #include "memory/status.h"
 #include "memory/transport/cuda/device_memory.h"
 #include "memory/transport/transport.h"
@@ -54,12 +55,7 @@ class PoolProducer {
   PoolProducer(const PoolProducer&) = delete;
   PoolProducer& operator=(const PoolProducer&) = delete;
 
-  struct Task {
-    SlotId slot{};
-    Key key = {};
-    std::uint64_t step = 0;
-    std::vector<std::span<std::byte>> pages = {};  // of the object, in order
-  };
+  using Task = ProducerTask;
   /// Waits for the next object to make; several threads may, but then `busy_seconds` says too
   /// little. Ends with finish(), fail() or drop().
   /// Null: the job ended, `patience` passed without work, or something that was asked for has come.
@@ -67,16 +63,19 @@ class PoolProducer {
   /// Copies the bytes into the pages and computes their checksum, on the caller's thread; of the
   /// description dtype, shape and tokens count. Does nothing after the end of the job. `on_device`
   /// has the same bytes on the producer's device, written by work that has ended, or is null: then
-  /// readers copy them from the host.
+  /// readers copy them from the host. False: the task was cancelled, and the bytes went nowhere.
   ///
   /// errors: Fault::kBug when the pages do not hold the bytes or the task is not under way
-  void finish(const Task& task, std::span<const std::byte> bytes,
+  bool finish(const Task& task, std::span<const std::byte> bytes,
               const ObjectDescription& description, const std::byte* on_device = nullptr);
   /// The object could not be made. It is tried again, here; after `encode_attempts` readers are
   /// told that nobody makes it.
   void fail(const Task& task, std::string reason);
   /// Nobody needs the object any more: its step is over, or its readers will not get to it.
   void drop(const Task& task);
+  /// Whether the task was cancelled: an older step needs its pages. Its object comes as a new task,
+  /// later. This one still ends with one of the above, which then does nothing.
+  [[nodiscard]] bool is_cancelled(const Task& task) const;
 
   /// Begins to read an object of another producer, which tasks of the step depend on. Again it does
   /// nothing.

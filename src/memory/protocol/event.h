@@ -39,7 +39,8 @@ struct LinkBroken {
 struct LinkRenewed {
   std::uint16_t process = 0;
 };
-/// To an owner: the encoder has written the object of an Encode, or could not.
+/// To an owner: the encoder has written the object of an Encode, or could not, or does not any more
+/// because of a CancelEncode.
 struct Encoded {
   SlotId slot{};
   ObjectDescription description = {};
@@ -47,6 +48,9 @@ struct Encoded {
 struct EncodeFailed {
   SlotId slot{};
   std::string reason = {};
+};
+struct EncodeCancelled {
+  SlotId slot{};
 };
 /// To an owner: the bytes of a SendObject are on their way, or never will be.
 struct GrantEnded {
@@ -94,18 +98,24 @@ struct MemberJoined {
 };
 
 using Event = std::variant<MessageReceived, Tick, MemberLost, LinkBroken, LinkRenewed, Encoded,
-                           EncodeFailed, GrantEnded, GetDone, StepFinished, ObjectAsked, LeaveAsked,
-                           StepPlanned, PlanLogged, MemberJoined>;
+                           EncodeFailed, EncodeCancelled, GrantEnded, GetDone, StepFinished,
+                           ObjectAsked, LeaveAsked, StepPlanned, PlanLogged, MemberJoined>;
 
 struct Send {
   std::uint16_t to = 0;
   Message message = {};
 };
-/// An owner asks its encoder to write an object into pages; ends with Encoded or EncodeFailed.
+/// An owner asks its encoder to write an object into pages; ends once: with Encoded, EncodeFailed
+/// or EncodeCancelled.
 struct Encode {
   SlotId slot{};
   Key key = {};
   std::vector<PageRun> runs = {};
+};
+/// An older step needs the pages of an Encode: its encoder ends it as soon as it writes nothing
+/// into them any more. Does nothing where the Encode has ended.
+struct CancelEncode {
+  SlotId slot{};
 };
 /// An owner answers a GET; `length` bytes from `offset` on of the object, none when refused. The
 /// runs stay in place until GrantEnded.
@@ -146,7 +156,7 @@ struct StopProcess {
   std::string reason = {};
 };
 
-using Action = std::variant<Send, Encode, SendObject, StartGet, DeliverMicrobatch, LogPlan,
-                            CommitStep, ClosePeer, StopProcess>;
+using Action = std::variant<Send, Encode, CancelEncode, SendObject, StartGet, DeliverMicrobatch,
+                            LogPlan, CommitStep, ClosePeer, StopProcess>;
 
 }  // namespace tributary::memory

@@ -34,6 +34,8 @@ std::vector<Action> OwnerCore::step(const Event& event, TimePoint now) {
   if (std::holds_alternative<LinkRenewed>(event)) member_.renew_link(now, actions_);
   if (const auto* encoded = std::get_if<Encoded>(&event)) take(*encoded, now);
   if (const auto* failed = std::get_if<EncodeFailed>(&event)) take(*failed, now);
+  if (const auto* cancelled = std::get_if<EncodeCancelled>(&event))
+    if (cancelled_.contains(cancelled->slot)) abort(cancelled->slot);
   if (const auto* ended = std::get_if<GrantEnded>(&event)) access_->end(ended->grant);
   if (const auto* asked = std::get_if<ObjectAsked>(&event)) requests_.ask(*asked);
   if (std::holds_alternative<LeaveAsked>(event)) {
@@ -43,7 +45,7 @@ std::vector<Action> OwnerCore::step(const Event& event, TimePoint now) {
   if (const auto* done = std::get_if<GetDone>(&event)) (void)requests_.take(*done, now);
   pages_changed_ |= !std::holds_alternative<MessageReceived>(event);
   if (std::exchange(pages_changed_, false) && !member_.is_stopped()) {
-    revoke_excess(now);
+    free_excess(now);
     admit();
   }
   if (!member_.is_stopped()) requests_.advance(now, member_.table(), actions_);
@@ -138,13 +140,10 @@ void OwnerCore::take(const CommitMessage& message) {
 }
 
 void OwnerCore::take(const Encoded& event, TimePoint now) {
-  --writing_;
   const ObjectSlot& slot = objects_->slot(event.slot);
-  if (slot.step < low_) {  // committed meanwhile: the object was made a second time
-    credits_.give_back(slot.pages);
-    objects_->abort(event.slot);
-    return;
-  }
+  // Its step is over, since the object was made a second time, or it is to be made again later.
+  if (slot.step < low_ || cancelled_.contains(event.slot)) return abort(event.slot);
+  --writing_;
   ++member_.progress;
   failures_.erase(slot.key);
   const ObjectHandle& handle = objects_->seal(event.slot, event.description);
@@ -154,15 +153,21 @@ void OwnerCore::take(const Encoded& event, TimePoint now) {
 }
 
 void OwnerCore::take(const EncodeFailed& event, TimePoint now) {
-  const ObjectSlot& slot = objects_->slot(event.slot);
+  // Readers that know of it do not wait; they make the object themselves.
+  if (++failures_[objects_->slot(event.slot).key] >= config_.encode_attempts)
+    return take(Encoded{.slot = event.slot}, now);
+  abort(event.slot);
+}
+
+void OwnerCore::abort(SlotId id) {
+  const ObjectSlot& slot = objects_->slot(id);
   const Key key = slot.key;
   const std::uint64_t step = slot.step;
-  // Readers that know of it do not wait; they make the object themselves.
-  if (++failures_[key] >= config_.encode_attempts) return take(Encoded{.slot = event.slot}, now);
   --writing_;
+  cancelled_.erase(id);
   credits_.give_back(slot.pages);
-  objects_->abort(event.slot);
-  reopen(key, step);
+  objects_->abort(id);
+  if (step >= low_) reopen(key, step);
 }
 
 bool OwnerCore::has_left() const {
@@ -174,6 +179,10 @@ std::vector<StepPages> OwnerCore::pages_by_step() const {
   std::map<std::uint64_t, StepPages> pages{{low_, {}}};
   for (const auto& [step, assigned] : assigned_) pages[step].planned = assigned.pages();
   for (const auto& [step, held] : objects_->held()) pages[std::max(step, low_)].held += held;
+  for (const SlotId id : cancelled_) {
+    const ObjectSlot& slot = objects_->slot(id);
+    pages[std::max(slot.step, low_)].held -= slot.pages;
+  }
   std::vector<StepPages> list;
   for (const auto& [step, one] : pages)
     list.push_back({.step = step, .planned = one.planned, .held = one.held});
@@ -220,25 +229,34 @@ bool OwnerCore::start(const AssignedObject& object, std::uint64_t step,
   return true;
 }
 
-void OwnerCore::revoke_excess(TimePoint now) {
+void OwnerCore::free_excess(TimePoint now) {
   const OwnerCapacity capacity{.pages = config_.place.pages, .reserve = config_.reserve_pages};
   if (!holds_too_much(capacity, pages_by_step())) return;
-  std::vector<std::pair<std::uint64_t, SlotId>> idle;  // others are used by readers and the encoder
+  std::vector<std::pair<std::uint64_t, SlotId>> later;  // that no reader uses
   for (const auto& [id, slot] : objects_->slots())
-    if (slot.step > low_ && slot.state == ObjectState::kSealed && slot.leases.empty())
-      idle.emplace_back(slot.step, id);
-  std::ranges::sort(idle, std::ranges::greater());  // the newest first
-  for (const auto& [step, id] : idle) {
+    if (slot.step > low_ && slot.state != ObjectState::kRetired && slot.leases.empty() &&
+        !cancelled_.contains(id))
+      later.emplace_back(slot.step, id);
+  std::ranges::sort(later, std::ranges::greater());  // the newest first
+  for (const auto& [step, id] : later) {
     if (!holds_too_much(capacity, pages_by_step())) return;
-    const WireHandle revoked = objects_->slot(id).handle.fields;
-    const std::uint32_t pages = objects_->slot(id).pages;
-    TRIB_CHECK(objects_->revoke(id), .what = "memory: a free object was not revoked");
-    reopen(revoked.key, step);
-    credits_.give_back(pages);  // this owner makes it again, later
-    member_.outbox().post(config_.identity.controller,
-                          RetractMessage{.key = revoked.key, .generation = revoked.generation}, now,
-                          actions_);
+    if (objects_->slot(id).state == ObjectState::kSealed) {
+      revoke(id, now);
+    } else {
+      cancelled_.insert(id);
+      actions_.push_back(CancelEncode{.slot = id});
+    }
   }
+}
+
+void OwnerCore::revoke(SlotId id, TimePoint now) {
+  const ObjectSlot& slot = objects_->slot(id);
+  const RetractMessage retracted{.key = slot.key, .generation = slot.handle.fields.generation};
+  const std::uint64_t step = slot.step;
+  credits_.give_back(slot.pages);  // this owner makes it again, later
+  TRIB_CHECK(objects_->revoke(id), .what = "memory: a free object was not revoked");
+  reopen(retracted.key, step);
+  member_.outbox().post(config_.identity.controller, retracted, now, actions_);
 }
 
 }  // namespace tributary::memory

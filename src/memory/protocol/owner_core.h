@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -51,7 +52,7 @@ class OwnerCore {
     member_.busy_ms = busy_ms;
     member_.blocked_ms = blocked_ms;
   }
-  /// Pages by step, from low() on.
+  /// Pages by step, from low() on; those of a cancelled object count as free.
   [[nodiscard]] std::vector<StepPages> pages_by_step() const;
 
  private:
@@ -66,10 +67,13 @@ class OwnerCore {
   void admit();
   [[nodiscard]] bool start(const AssignedObject& object, std::uint64_t step,
                            std::span<const StepPages> pages);
+  /// An Encode ended without its object: frees the pages.
+  void abort(SlotId id);
   /// The object is not here, or not any more, and has to be made.
   void reopen(const Key& key, std::uint64_t step);
-  /// Revokes objects of the newest steps while older ones could not be placed.
-  void revoke_excess(TimePoint now);
+  /// Takes pages back from objects of the newest steps while older ones could not be placed.
+  void free_excess(TimePoint now);
+  void revoke(SlotId id, TimePoint now);
   void begin_epoch();
 
   OwnerConfig config_;
@@ -83,6 +87,7 @@ class OwnerCore {
   std::map<std::uint64_t, AssignedObjects> assigned_;  // by step
   std::map<Key, SlotId> made_;                         // reserved, being written, or sealed
   std::map<Key, std::uint32_t> failures_;
+  std::set<SlotId> cancelled_;  // whose Encode has not ended yet
   std::uint32_t writing_ = 0;
   bool is_blocked_ = false;
   bool pages_changed_ = false;  // so that something may be started, or must be revoked

@@ -117,13 +117,16 @@ void SimulatedJob::perform(Process& process, const Encode& action) {
   // Until the object is there its pages hold rubbish, so that a reader of old bytes is found out.
   const std::vector<std::byte> bytes = bytes_of(action.key, pages_in(action.runs));
   put_bytes(process.memory, action.runs, std::vector<std::byte>(bytes.size(), std::byte{0xEE}));
+  process.encoding.insert(action.slot);
   const bool fails = draw_.uniform() < workload_.faults.encode_failure;
   run_later(process, {draw_.between(1'000'000, 60'000'000)},
             [this, &process, action, fails] { finish_encoding(process, action, fails); });
 }
 
 void SimulatedJob::finish_encoding(Process& process, const Encode& action, bool fails) {
+  if (!process.encoding.contains(action.slot)) return;  // cancelled
   if (fails) {
+    process.encoding.erase(action.slot);
     give(process, EncodeFailed{.slot = action.slot, .reason = "drawn"});
     return;
   }
@@ -138,8 +141,17 @@ void SimulatedJob::finish_encoding(Process& process, const Encode& action, bool 
   }
   const std::vector<std::byte> bytes = bytes_of(action.key, pages_in(action.runs));
   put_bytes(process.memory, action.runs, bytes);
+  process.encoding.erase(action.slot);
   const ObjectDescription description{.bytes = bytes.size(), .crc32c = crc32c(bytes)};
   give(process, Encoded{.slot = action.slot, .description = description});
+}
+
+void SimulatedJob::perform(Process& process, const CancelEncode& action) {
+  run_later(process, {draw_.between(0, 10'000'000)}, [this, &process, slot = action.slot] {
+    if (process.encoding.erase(slot) == 0) return;  // it has ended
+    ++run_.cancelled;
+    give(process, EncodeCancelled{.slot = slot});
+  });
 }
 
 void SimulatedJob::perform(Process& process, const SendObject& action) {

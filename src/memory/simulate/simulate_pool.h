@@ -16,10 +16,11 @@ struct SimulatedRun {
   std::uint64_t replacements = 0;  // of producers
   std::uint64_t renewed = 0;       // links to the controller that broke
   std::uint64_t gets = 0, failed_gets = 0;
-  std::uint64_t unmade = 0;    // objects that arrived as ones that cannot be made
-  std::uint64_t given_up = 0;  // steps that did not wait for all objects
-  std::uint64_t refused = 0;   // messages, by the controller
-  std::uint64_t parts = 0;     // of messages larger than a frame, that have come
+  std::uint64_t cancelled = 0;  // encodes
+  std::uint64_t unmade = 0;     // objects that arrived as ones that cannot be made
+  std::uint64_t given_up = 0;   // steps that did not wait for all objects
+  std::uint64_t refused = 0;    // messages, by the controller
+  std::uint64_t parts = 0;      // of messages larger than a frame, that have come
   std::vector<std::uint64_t> committed_samples = {};  // in the order of commits
   Digest plan_log{};                                  // of all records
 };

@@ -49,6 +49,7 @@ class SimulatedJob {
   void perform(Process& process, const Send& action);
   void perform(Process& process, const Encode& action);
   void finish_encoding(Process& process, const Encode& action, bool fails);
+  void perform(Process& process, const CancelEncode& action);
   void perform(Process& process, const SendObject& action);
   void perform(Process& process, const StartGet& action);
   void perform(Process& process, const DeliverMicrobatch& action);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "memory/protocol/controller_core.h"
@@ -29,6 +30,7 @@ struct SimulatedProcess {
 
   std::vector<std::byte> memory;                        // of an owner
   std::vector<std::atomic<std::uint64_t>> generations;  // of its pages
+  std::set<SlotId> encoding;                            // by an owner
   std::map<std::uint64_t, SendObject> grants;           // being sent
   std::map<std::uint64_t, ObjectHandle> gets;           // of a reader, under way
   std::map<Key, std::vector<std::byte>> gathered;

@@ -120,30 +120,35 @@ void TowerLender::plan(const DealtBatch& batch, std::uint64_t step,
 }
 
 std::optional<memory::PoolProducer::Task> TowerLender::task_of(const memory::Key& key) {
+  const auto keep = [this](memory::PoolProducer::Task task) {
+    if (const auto cancelled = tasks_.extract(task.key)) producer_->drop(cancelled.mapped());
+    tasks_[task.key] = std::move(task);
+  };
   for (;;) {
-    while (auto task = producer_->next({})) tasks_[task->key] = std::move(*task);
+    while (auto task = producer_->next({})) keep(std::move(*task));
     if (auto found = tasks_.extract(key)) return std::move(found.mapped());
     if (!waits_for_tasks_ || producer_->end() != memory::PoolProducer::End::kNone)
       return std::nullopt;
     auto task = producer_->next(kPatience);
     waits_for_tasks_ = task.has_value();
-    if (task) tasks_[task->key] = std::move(*task);
+    if (task) keep(std::move(*task));
   }
 }
 
 bool TowerLender::lend(const memory::Key& key, std::span<const std::byte> bytes,
                        std::uint32_t tokens) {
   if (!options_.is_planned(key)) return false;
-  const std::optional<memory::PoolProducer::Task> task = task_of(key);
-  if (!task) return false;
-  std::size_t room = 0;
-  for (const auto& page : task->pages) room += page.size();
-  const bool fits = bytes.size() <= room;  // records may have been replaced by larger ones
-  if (fits)
-    producer_->finish(*task, bytes, {.tokens = tokens});
-  else
-    producer_->drop(*task);
-  return fits;
+  while (const std::optional<memory::PoolProducer::Task> task = task_of(key)) {
+    std::size_t room = 0;
+    for (const auto& page : task->pages) room += page.size();
+    if (bytes.size() > room) {  // records may have been replaced by larger ones
+      producer_->drop(*task);
+      return false;
+    }
+    if (producer_->finish(*task, bytes, {.tokens = tokens})) return true;
+    // It was cancelled, and comes again.
+  }
+  return false;
 }
 
 void TowerLender::begin_step(std::uint64_t step, std::int64_t first_sample) {

@@ -313,6 +313,54 @@ TEST(Pool, RefusesAStrangerAndCountsIt) {
   EXPECT_EQ(pool.controller->counts().joined, 0);
 }
 
+TEST(Pool, CancelsTasksOfLaterStepsForWhatALostProducerLeaves) {
+  Pool pool;
+  PoolProducerOptions options = producer_options(pool.directory.path());
+  options.capacity_bytes = (kLargest + 16) * kPoolPage;  // a step and the largest object
+  options.encoders = UINT32_MAX;
+  PoolProducer producer(options);
+  auto lost = std::make_unique<PoolProducer>(options);
+  ASSERT_TRUE(pool.know_producers(2));
+  for (const std::uint64_t step : {0, 1}) {
+    StepPlanned planned{.plan = {.step = step, .microbatches = {{}}}};
+    for (std::uint64_t sample = 4 * step; sample < 4 * step + 4; ++sample) {
+      planned.plan.microbatches[0].keys.push_back({.sample = sample});
+      planned.objects.push_back({.key = {.sample = sample}, .pages = 4});
+    }
+    pool.controller->plan(planned);
+  }
+  const auto bytes_of_task = [](const PoolProducer::Task& task) {
+    return std::vector<std::byte>(4 * kPoolPage, static_cast<std::byte>(task.key.sample));
+  };
+  const auto next_of_step = [&](std::uint64_t step) {
+    const auto task = producer.next(kLong);
+    EXPECT_TRUE(task && task->step == step);
+    return task.value();
+  };
+  std::vector<PoolProducer::Task> tasks = {next_of_step(0), next_of_step(0)};
+  const PoolProducer::Task one = next_of_step(1), other = next_of_step(1);
+  EXPECT_FALSE(producer.is_cancelled(one));
+  lost.reset();
+  EXPECT_TRUE(until([&] { return producer.is_cancelled(one) && producer.is_cancelled(other); }));
+  EXPECT_FALSE(producer.finish(one, bytes_of_task(one), {}));
+  producer.fail(other, "its pages are taken");
+  EXPECT_EQ(producer.counts().objects + producer.counts().failed, 0);
+
+  for (const std::uint64_t step : {0, 1}) {
+    while (tasks.size() < 4) tasks.push_back(next_of_step(step));
+    for (const PoolProducer::Task& task : tasks) {
+      EXPECT_TRUE(producer.finish(task, bytes_of_task(task), {}));
+      const auto object = pool.readers[0]->take(task.key, kLong);
+      ASSERT_TRUE(object);
+      EXPECT_TRUE(pool.read_host(object->bytes) == bytes_of_task(task));
+    }
+    tasks.clear();
+    pool.readers[0]->finish_step(step);
+  }
+  EXPECT_TRUE(until([&] { return producer.counts().pages_used == 0; }));
+  EXPECT_EQ(producer.counts().objects, 8);
+}
+
 TEST(Pool, LetsProducersReadWhatAReaderLends) {
   Pool pool;
   PoolProducerOptions options = producer_options(pool.directory.path());

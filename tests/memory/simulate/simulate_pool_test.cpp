@@ -33,6 +33,7 @@ TEST(SimulatePool, KeepsItsInvariantsUnderRandomFaults) {
       sum.failed_gets += run.failed_gets;
       sum.refused += run.refused;
       sum.parts += run.parts;
+      sum.cancelled += run.cancelled;
       sum.unmade += run.unmade;
       sum.given_up += run.given_up;
 
@@ -56,8 +57,18 @@ TEST(SimulatePool, KeepsItsInvariantsUnderRandomFaults) {
   EXPECT_GT(sum.failed_gets, 1'000);
   EXPECT_GT(sum.refused, 10);
   EXPECT_GT(sum.parts, 10'000);
+  EXPECT_GT(sum.cancelled, 100);
   EXPECT_GT(sum.unmade, 10);
   EXPECT_GT(sum.given_up, 100);
+}
+
+/// A producer gets objects of the oldest step from a lost one, while its pages are held for objects
+/// of later steps. They wait for what is lent once the oldest step is committed.
+TEST(SimulatePool, CommitsTheOldestStepWhileLaterOnesWaitForLentObjects) {  // I12
+  std::uint64_t cancelled = 0;
+  for (const std::uint64_t seed : {6410, 10856})  // each has stalled
+    cancelled += simulate_pool(draw_workload(seed)).cancelled;
+  EXPECT_GT(cancelled, 0);
 }
 
 TEST(SimulatePool, LogsTheSamePlansWhateverHappens) {  // I14
