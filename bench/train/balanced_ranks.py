@@ -50,15 +50,15 @@ def parse_arguments():
 
 
 @contextlib.contextmanager
-def cpu_groups(ranks, share):
-    """A control group for each rank: the file that a process joins it by."""
+def cpu_groups(ranks, share, name="rank"):
+    """A control group for each of `ranks` processes: the file that a process joins it by."""
     if share == 0:
         yield [os.devnull] * ranks
         return
     first = pathlib.Path("/sys/fs/cgroup/cpu")
     root = first if first.is_dir() else pathlib.Path("/sys/fs/cgroup")
     quota = int(share * PERIOD)
-    groups = [root / f"tributary-bench-{os.getpid()}-{rank}" for rank in range(ranks)]
+    groups = [root / f"tributary-bench-{os.getpid()}-{name}-{rank}" for rank in range(ranks)]
     try:
         for group in groups:
             group.mkdir()

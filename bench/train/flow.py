@@ -10,7 +10,8 @@ backbone (`separate`), without the scheduler samples go to ranks in turn, withou
 the other one. With a barrier (`flow 1+3, barrier`) encoders begin with a batch when the ranks do. All train on the
 same samples and must have the losses of the first one. With `--trains` the tower trains too.
 
-`starved` is the share of the ranks' time that they waited for features.
+`starved` is the share of the ranks' time that they waited for features. With `--encoder-share` encoders get
+another part of a core than ranks, so that they are just as fast as wanted.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import pathlib
 import statistics
 import sys
 
+import balanced_ranks
 import pictured_model
 import placements
 
@@ -62,13 +64,18 @@ class Bench(placements.Bench):
         config.write_text(json.dumps(run))
         ranks = RANKS - encoders
         verbs = ["train"] * ranks + ["encoder"] * encoders
-        self.launch(groups, [[verb, str(config)] for verb in verbs], ranks)
+        with balanced_ranks.cpu_groups(encoders, self.arguments.encoder_share or self.arguments.share,
+                                       "encoder") as own:
+            self.launch(groups[:ranks] + own, [[verb, str(config)] for verb in verbs], ranks)
         lines, later = self.read_steps(name)
         step = statistics.median(sum(line["seconds"].values()) for line in later)
         flow = [line.get("flow", {}) for line in later]
         mean = lambda key: statistics.mean(each.get(key, 0) for each in flow)
         return {"step": step, "losses": [line["loss"] for line in lines],
                 "starved": mean("starved") / (ranks * step), "encoded_here": mean("encoded_here"),
+                # Over the run, as encoders tell what they did once a second.
+                "busy": sum(each.get("encoder_busy", 0) for each in flow)
+                        / max(1e-9, sum(each.get("encoder_seconds", 0) for each in flow)),
                 "bytes": mean("bytes")}
 
 
@@ -84,6 +91,8 @@ def parse_arguments():
     parser.add_argument("--samples", type=int, default=32, help="of a global batch")
     parser.add_argument("--gflop", type=float, default=0.3, help="forward, of a sample")
     parser.add_argument("--share", type=float, default=0, help="of a core, for each process; 0: no limit")
+    parser.add_argument("--encoder-share", type=float, default=0,
+                        help="of a core, for each encoder; 0: as the others")
     parser.add_argument("--trains", action="store_true", help="the tower is not frozen")
     parser.add_argument("--quick", action="store_true", help="two rows of a tiny model for 4 steps")
     arguments = parser.parse_args()
@@ -105,6 +114,7 @@ def measure(bench, arguments):
                   "ratio": placements.spread([each["step"] / other["step"]
                                               for each, other in zip(runs, base)]),
                   "starved": placements.spread([each["starved"] for each in runs]),
+                  "busy": placements.spread([each["busy"] for each in runs]),
                   "encoded_here": runs[-1]["encoded_here"], "bytes": runs[-1]["bytes"],
                   "loss_difference": max(abs(a - b) / b for each in runs
                                          for a, b in zip(each["losses"], losses, strict=True))}
@@ -118,11 +128,12 @@ def main():
     for name in arguments.models:
         bench = Bench(arguments, name, sizes)
         found[name] = measure(bench, arguments)
-        print(f"\n### {name}\n\n| row | step s | ratio | starved | encoded by ranks | features MB | loss |")
-        print("| --- | --- | --- | --- | --- | --- | --- |")
+        print(f"\n### {name}\n\n| row | step s | ratio | starved | encoders busy | encoded by ranks | features MB | loss |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         for row, each in found[name].items():
             print(f"| {row} | {placements.show(each['step'], '{:.2f}')} | "
                   f"{placements.show(each['ratio'], '{:.2f}')} | {placements.show(each['starved'], '{:.1%}')} | "
+                  f"{placements.show(each['busy'], '{:.0%}')} | "
                   f"{each['encoded_here']:.0f} | {each['bytes'] / 1e6:.1f} | {each['loss_difference']:.0e} |")
     limit = f"{arguments.share} of a core each" if arguments.share else "no other limit"
     print(f"\n{RANKS} processes of one thread, two neighbours bound to a core, {limit}; {arguments.samples} samples "
@@ -130,7 +141,7 @@ def main():
     output = arguments.output or arguments.work / "flow.json"
     output.write_text(json.dumps({"share": arguments.share, "models": found}, indent=1))
     worst = max(each["loss_difference"] for model in found.values() for each in model.values())
-    return f"losses differ by {worst:.1e}" if worst > placements.MOST_LOSS_DIFFERENCE else 0
+    return f"losses differ by {worst:.1e}" if worst > placements.MAX_LOSS_DIFFERENCE else 0
 
 
 if __name__ == "__main__":

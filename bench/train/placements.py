@@ -40,7 +40,7 @@ import compare_fsdp2 as common
 import pictured_model
 
 WARM_UP_STEPS = 3
-MOST_LOSS_DIFFERENCE = 1e-4  # relative; sums have another order
+MAX_LOSS_DIFFERENCE = 1e-4  # relative; sums have another order
 MODELS = {"1:1": 1, "1:2": 2, "1:4": 4, "1:8": 8}  # FLOP of the tower to those of the backbone
 
 IN_TURN = {"balance": "none"}
@@ -337,7 +337,7 @@ def main():
     output = arguments.output or arguments.work / "placements.json"
     output.write_text(json.dumps({"share": arguments.share, "models": found}, indent=1))
     worst = max(each["loss_difference"] for model in found.values() for each in model["placements"].values())
-    return f"losses differ by {worst:.1e}" if worst > MOST_LOSS_DIFFERENCE else 0
+    return f"losses differ by {worst:.1e}" if worst > MAX_LOSS_DIFFERENCE else 0
 
 
 if __name__ == "__main__":

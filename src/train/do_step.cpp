@@ -101,7 +101,7 @@ bool share_sums(const Session& session, ComputedStep& step, const WorkLoad& load
   sums.sum(metrics.feature_bytes);
   if (metrics.flow) {
     for (std::int64_t* count : metrics.flow->counts()) sums.sum(*count);
-    for (double* seconds : metrics.flow->seconds()) sums.sum(*seconds);
+    for (double* each : metrics.flow->sums()) sums.sum(*each);
   }
   for (double* flops : {&step.work.causal, &step.work.full, &step.work.hardware})
     sums.sum(*flops, counts);

@@ -71,7 +71,7 @@ GOOD = {
     "ms_swift/swift_single.csv": (
         {"query": 3}, (7, 0, 0, 0), "system: 00000\nuser: 11111\nassistant: 22222"),
     "ms_swift/loss.jsonl": (
-        {"messages": 1}, (4, 0, 0, 0), "user: Hello!\nassistant: Hi, how can I help you?\nuser: What"),
+        {"messages": 1}, (4, 0, 0, 0), "user: Hello!\nassistant (not learned): Hi, how can I help you?\nuser: What"),
     "ms_swift/multimodal.jsonl": (
         {"messages": 4}, (9, 3, 1, 1),
         "user: Where is the capital of Zhejiang?\nassistant: The capital of Zhejiang is Hangzhou."),

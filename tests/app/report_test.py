@@ -27,7 +27,7 @@ WEIGHTS = [1.6, 0.8, 1.2, 1.0, 0.4]
 STEPS = 900
 ATTACK = "<script>window.broken = true; console.error('script ran')</script>"
 CHARTS = ["loss", "held-out", "learning-rate", "gradient", "update", "throughput", "phases",
-          "fill", "memory", "machine", "waiting", "flow", "encoders", "members", "pool", "drawn", "targets"]
+          "fill", "memory", "machine", "waiting", "flow", "encoders", "rates", "members", "pool", "drawn", "targets"]
 QUESTION = "What colour is the disc in the picture?"
 
 
@@ -70,7 +70,8 @@ def metrics_line(rng, step):
             "waiting": {"samples": seconds["data"] * 0.8, "packing": 0.0001}, "bytes": 3.1e8 + 9e7 * min(1, step / 80),
             "flow": {"objects": 30, "bytes": 4.1e6, "encoded_here": 2, "starved": 0.02, "encoding": 0.01,
                      "encoders": 2, "pool_bytes": 9.4e6, "encoder_seconds": 0.4, "encoder_busy": 0.3,
-                     "encoder_blocked": 0.02, "wanted": 2 if step < 300 else 3},
+                     "encoder_blocked": 0.02, "encoder_rate": 70.5 if step % 3 else None,
+                     "backbone_rate": 64.2, "wanted": 2 if step < 300 else 3},
             "skipped": False}
     if step == 300:
         line["reallocation"] = "ranks lacked features for 9.9 % of the last 10.3 s"
@@ -231,6 +232,7 @@ def check_page(dom, page):
     assert len(seen.series["waiting"]) == 2, "for samples and for packing"
     assert len(seen.series["flow"]) == 2, "waiting for features, and encoding"
     assert len(seen.series["encoders"]) == 3, "there, encoding and without room"
+    assert len(seen.series["rates"]) == 2, "of encoders and of the backbone"
     assert len(seen.series["members"]) == 2, "encoders that are there, and those wanted"
     assert len(seen.series["gradient"]) == 3, "all modules and each of two"
     assert len(seen.series["update"]) == 2, "of two modules"

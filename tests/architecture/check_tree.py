@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-MOST_LINES = 400
+MAX_LINES = 400
 CODE = {".cpp", ".h", ".cu", ".cuh"}
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch|caffe2)/")
@@ -142,8 +142,8 @@ def check_names_and_sizes(root):
             if EMPTY_NAMES & {*name.parts[:-1], *path.stem.split("_")}:
                 yield f"{name}: name says nothing about what is inside"
             lines = len(path.read_text().splitlines())
-            if lines > MOST_LINES:
-                yield f"{name}: {lines} lines, at most {MOST_LINES}"
+            if lines > MAX_LINES:
+                yield f"{name}: {lines} lines, at most {MAX_LINES}"
 
 
 def check_types(root):

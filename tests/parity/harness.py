@@ -29,9 +29,9 @@ from safetensors.torch import load_file, save_file
 
 torch.set_num_threads(1)
 
-MOST_LOGIT_ERROR = 1e-4  # of the largest reference magnitude
-MOST_LOSS_ERROR = 1e-5  # relative
-MOST_GRADIENT_ERROR = 1e-4  # relative norm
+MAX_LOGIT_ERROR = 1e-4  # of the largest reference magnitude
+MAX_LOSS_ERROR = 1e-5  # relative
+MAX_GRADIENT_ERROR = 1e-4  # relative norm
 ZERO_GRADIENT = 1e-7  # absolute norm per element root, where the exact gradient is zero
 DEVIATION = 0.05
 NOT_FOR_THE_VERB = {"mm_token_type_ids"}  # transformers needs it, but our verb reads it from the token ids
@@ -234,12 +234,12 @@ def compare(expected, found, mask=None):
         measures["gradient"] = max(errors.values())
         measures["gradients"] = len(errors)
     # A NaN must fail, hence "not (x <= limit)".
-    limits = {"logits": MOST_LOGIT_ERROR, "loss": MOST_LOSS_ERROR}
+    limits = {"logits": MAX_LOGIT_ERROR, "loss": MAX_LOSS_ERROR}
     faults += [f"{kind}: error {measures[kind]:.2e}, at most {limit}"
                for kind, limit in limits.items()
                if kind in measures and not measures[kind] <= limit]
-    faults += [f"gradient of {name}: error {error:.2e}, at most {MOST_GRADIENT_ERROR}"
-               for name, error in sorted(errors.items()) if not error <= MOST_GRADIENT_ERROR]
+    faults += [f"gradient of {name}: error {error:.2e}, at most {MAX_GRADIENT_ERROR}"
+               for name, error in sorted(errors.items()) if not error <= MAX_GRADIENT_ERROR]
     return measures, faults
 
 

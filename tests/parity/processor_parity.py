@@ -23,7 +23,7 @@ import torch
 
 torch.set_num_threads(1)
 
-MOST_ERROR = 1e-5
+MAX_ERROR = 1e-5
 
 
 def items(random):
@@ -76,7 +76,7 @@ def main():
         error = numpy.abs(rows - their_rows.numpy()).max()
         worst = max(worst, float(error))
         compared += 1
-        if not error <= MOST_ERROR:
+        if not error <= MAX_ERROR:
             faults.append(f"{name}: rows differ by {error:.2e}")
     print("\n".join(faults))
     print(f"{compared} of {len(cases)} items compared, largest difference {worst:.1e}")

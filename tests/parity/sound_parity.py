@@ -23,8 +23,8 @@ from transformers import WhisperFeatureExtractor
 
 torch.set_num_threads(1)
 
-MOST_SAMPLE_ERROR = 2e-6  # soxr's wheel has other vector kernels than Debian's library
-MOST_ROW_ERROR = 2e-5
+MAX_SAMPLE_ERROR = 2e-6  # soxr's wheel has other vector kernels than Debian's library
+MAX_ROW_ERROR = 2e-5
 RATE = 16000
 BINS = 128
 
@@ -140,7 +140,7 @@ def compare_all(answers, frames_of, faults, worst):
             faults.append(f"{path.name}: {error}")
             continue
         worst[:] = [max(pair) for pair in zip(worst, errors)]
-        if not (errors[0] <= MOST_SAMPLE_ERROR and errors[1] <= MOST_ROW_ERROR):
+        if not (errors[0] <= MAX_SAMPLE_ERROR and errors[1] <= MAX_ROW_ERROR):
             faults.append(f"{path.name}: samples differ by {errors[0]:.1e}, rows by {errors[1]:.1e}")
 
 

@@ -102,6 +102,23 @@ TEST_F(RunFiles, HaveTheNormsThatAStepMeasured) {
     "update": {"vision": 0.25}, "parameters": {"vision": 2.0}})"));
 }
 
+TEST(FlowUse, SaysAtWhichRatesEncodersAndTheBackboneWork) {
+  // Two replicas of two ranks each read 6 and 4 objects and encode 2 themselves.
+  const FlowUse use{.objects = 20,
+                    .encoded_here = 4,
+                    .starved = 1,
+                    .encoding = 1,
+                    .encoders = 3,
+                    .made = 15,
+                    .encoder_busy = 4.5,
+                    .needed = 12,
+                    .takers = 4};
+  EXPECT_EQ(use.encoder_rate(), 10);                    // 15 in 1.5 s of all three
+  EXPECT_EQ(use.backbone_rate(/*step_seconds=*/2), 8);  // 12 in 2 s less 0.5 s
+  EXPECT_EQ(FlowUse().encoder_rate(), std::nullopt);
+  EXPECT_EQ(FlowUse().backbone_rate(2), std::nullopt);
+}
+
 TEST_F(RunFiles, NameAFileThatCannotBeOpened) {
   EXPECT_THAT([] { JsonLines lines("/nowhere/metrics.jsonl"); },
               testing::ThrowsMessage<Error>(testing::AllOf(

@@ -204,6 +204,8 @@ Json chart_data(const RunRecord& run, const DrawnSources& drawn, std::size_t max
       {"encoders", named(&StepRecord::flow, {{"encoder_seconds", "there"},
                                              {"encoder_busy", "encoding"},
                                              {"encoder_blocked", "without room"}})},
+      {"rates", named(&StepRecord::flow, {{"encoder_rate", "encoders, while they work"},
+                                          {"backbone_rate", "backbone, while it works"}})},
       {"members", named(&StepRecord::flow, {{"encoders", "there"}, {"wanted", "wanted"}})},
       {"pool", named(&StepRecord::flow, {{"pool_bytes", "features"}})},
       {"bytes", column(&StepRecord::bytes)},

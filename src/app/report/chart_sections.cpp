@@ -207,6 +207,8 @@ std::string speed_section(const RunRecord& run) {
     text +=
         chart_card("encoders", "Time of encoders", "of all of them in one step",
                    /*wide=*/false, "The rest is idle: no sample was left to encode so far ahead.");
+    text += chart_card("rates", "Rates", "objects a second", /*wide=*/false,
+                       "What either side does when it does not wait for the other.");
     text += chart_card("members", "Encoders", "at the end of the step", /*wide=*/false,
                        describe_reallocations(run));
     text += chart_card("pool", "Features in the pool", "at the end of the step");

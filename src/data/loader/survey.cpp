@@ -78,7 +78,8 @@ std::string render(const Record& record) {
   std::string text;
   for (const Turn& turn : record.turns)
     text += str(text.empty() ? "" : "\n", record.is_document ? "document" : name_of(turn.role),
-                turn.is_learned ? "" : " (not learned)", ": ", render(record, turn));
+                turn.role == Role::kAssistant && !turn.is_learned ? " (not learned)" : "", ": ",
+                render(record, turn));
   for (const Turn& turn : rejected_answer(record))
     text += str("\nrejected ", name_of(turn.role), ": ", render(record, turn));
   return text;

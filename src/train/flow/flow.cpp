@@ -307,6 +307,8 @@ void Flow::finish_gradients() {
 }
 
 FlowUse Flow::use() {
+  use_.takers = reader_ ? 1 : 0;
+  use_.needed = static_cast<double>(use_.objects + use_.encoded_here) / readers_;
   if (controller_) add_pool(controller_->counts());
   return use_;
 }

@@ -20,12 +20,42 @@ Json rounded(double value, double digits) {
 
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
+/// Null where there is no such value.
+Json rounded(const std::optional<double>& value, double digits) {
+  return value ? rounded(*value, digits) : Json(nullptr);
+}
+
 Json to_json(const BalanceMetrics& balance) {
   Json json{{"gap", rounded(balance.gap, 6)},
             {"planning", rounded(balance.planning, 6)},
             {"exposed", rounded(balance.exposed, 6)},
             {"repacked", balance.repacked}};
   for (const Imbalance& each : balance.imbalance) json[each.name] = rounded(each.ratio, 5);
+  return json;
+}
+
+Json to_json(const FlowUse& use, double step_seconds) {
+  Json json{{"objects", use.objects},
+            {"bytes", use.bytes},
+            {"encoded_here", use.encoded_here},
+            {"gradients", use.gradients},
+            {"gradients_here", use.gradients_here},
+            {"starved", rounded(use.starved, 6)},
+            {"encoding", rounded(use.encoding, 6)},
+            {"repeated", use.repeated},
+            {"out_of_turn", use.out_of_turn},
+            {"encoders", use.encoders},
+            {"pool_bytes", use.pool_bytes},
+            {"joined", use.joined},
+            {"left", use.left},
+            {"lost", use.lost},
+            {"made", use.made},
+            {"encoder_seconds", rounded(use.encoder_seconds, 6)},
+            {"encoder_busy", rounded(use.encoder_busy, 6)},
+            {"encoder_blocked", rounded(use.encoder_blocked, 6)},
+            {"encoder_rate", rounded(use.encoder_rate(), 3)},
+            {"backbone_rate", rounded(use.backbone_rate(step_seconds), 3)}};
+  if (use.wanted) json["wanted"] = *use.wanted;
   return json;
 }
 
@@ -40,6 +70,17 @@ Json to_json(const std::vector<ModuleNorms>& norms) {
 }
 
 }  // namespace
+
+std::optional<double> FlowUse::encoder_rate() const {
+  if (made == 0 || encoder_busy <= 0) return std::nullopt;
+  return static_cast<double>(made * encoders) / encoder_busy;
+}
+
+std::optional<double> FlowUse::backbone_rate(double step_seconds) const {
+  if (takers == 0 || needed <= 0) return std::nullopt;
+  const double working = step_seconds - (starved + encoding) / static_cast<double>(takers);
+  return working > 0 ? std::optional(needed / working) : std::nullopt;
+}
 
 PairSums& PairSums::operator+=(PairSums other) {
   pairs += other.pairs;
@@ -95,26 +136,7 @@ Json to_json(const StepMetrics& metrics, const std::vector<std::string>& sources
   if (!metrics.norms.empty()) line["norms"] = to_json(metrics.norms);
   if (metrics.left_out > 0) line["left_out"] = metrics.left_out;
   if (metrics.feature_bytes > 0) line["feature_bytes"] = metrics.feature_bytes;
-  if (metrics.flow)
-    line["flow"] = {{"objects", metrics.flow->objects},
-                    {"bytes", metrics.flow->bytes},
-                    {"encoded_here", metrics.flow->encoded_here},
-                    {"gradients", metrics.flow->gradients},
-                    {"gradients_here", metrics.flow->gradients_here},
-                    {"starved", rounded(metrics.flow->starved, 6)},
-                    {"encoding", rounded(metrics.flow->encoding, 6)},
-                    {"repeated", metrics.flow->repeated},
-                    {"out_of_turn", metrics.flow->out_of_turn},
-                    {"encoders", metrics.flow->encoders},
-                    {"pool_bytes", metrics.flow->pool_bytes},
-                    {"joined", metrics.flow->joined},
-                    {"left", metrics.flow->left},
-                    {"lost", metrics.flow->lost},
-                    {"made", metrics.flow->made},
-                    {"encoder_seconds", rounded(metrics.flow->encoder_seconds, 6)},
-                    {"encoder_busy", rounded(metrics.flow->encoder_busy, 6)},
-                    {"encoder_blocked", rounded(metrics.flow->encoder_blocked, 6)}};
-  if (metrics.flow && metrics.flow->wanted) line["flow"]["wanted"] = *metrics.flow->wanted;
+  if (metrics.flow) line["flow"] = to_json(*metrics.flow, metrics.seconds.sum());
   if (metrics.flow && !metrics.flow->reallocation.empty())
     line["reallocation"] = metrics.flow->reallocation;
   if (!metrics.pipeline.in_flight.empty())

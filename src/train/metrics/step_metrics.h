@@ -68,17 +68,25 @@ struct FlowUse {
   double encoder_seconds = 0;       // [s] that they were there since, added up over them
   double encoder_busy = 0;          // [s] that they read and encoded
   double encoder_blocked = 0;       // [s] that they had work, and no room for features
+  double needed = 0;                // objects of the step, however many ranks read each
+  std::int64_t takers = 0;          // ranks that read objects
   std::optional<std::int64_t> wanted = {};  // encoders; null: their number is fixed
   std::string reallocation = {};            // why another number than before is wanted
+
+  /// Objects a second that all encoders make while they work; null where none has told of any.
+  [[nodiscard]] std::optional<double> encoder_rate() const;
+  /// Objects a second that a step of `step_seconds` trains on while ranks do not wait for features
+  /// and do not encode.
+  [[nodiscard]] std::optional<double> backbone_rate(double step_seconds) const;
 
   [[nodiscard]] std::vector<std::int64_t*> counts() {
     return {&objects,        &bytes,    &encoded_here, &too_large, &gradients,
             &gradients_here, &repeated, &out_of_turn,  &encoders,  &pool_bytes,
-            &joined,         &left,     &lost,         &made};
+            &joined,         &left,     &lost,         &made,      &takers};
   }
-  [[nodiscard]] std::vector<double*> seconds() {
-    return {&starved,         &encoding,     &encoding_too_large,
-            &encoder_seconds, &encoder_busy, &encoder_blocked};
+  [[nodiscard]] std::vector<double*> sums() {
+    return {&starved,         &encoding, &encoding_too_large, &encoder_seconds, &encoder_busy,
+            &encoder_blocked, &needed};
   }
 };
 

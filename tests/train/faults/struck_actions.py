@@ -14,7 +14,7 @@ import tiny_run
 
 PROGRAM = None
 STEPS, STRUCK_AT = 4, 4
-MOST_ACTIONS = 200
+MAX_ACTIONS = 200
 
 
 class StruckActions:
@@ -56,7 +56,7 @@ class StruckActions:
         struck = 0
         is_full = os.environ.get("TRIB_TEST_FULL") == "1"
         for rank in range(self.ranks) if is_full else self.some:
-            for action in range(MOST_ACTIONS) if is_full else self.some[rank]:
+            for action in range(MAX_ACTIONS) if is_full else self.some[rank]:
                 with self.subTest(rank=rank, action=action):
                     name = f"rank-{rank}-action-{action}"
                     if not self.strike(name, rank, action):

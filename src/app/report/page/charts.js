@@ -336,6 +336,7 @@
   build({id: 'chart-waiting', format: 'seconds', zero: true, smooth: true, series: data.waiting.map((each, i) => ({...each, color: color([6, 3][i])}))});
   build({id: 'chart-flow', format: 'seconds', zero: true, smooth: true, series: data.flow.map((each, i) => ({...each, color: color([6, 3][i])}))});
   build({id: 'chart-encoders', format: 'seconds', zero: true, smooth: true, series: data.encoders.map((each, i) => ({...each, color: color([5, 3, 6][i])}))});
+  build({id: 'chart-rates', format: 'number', zero: true, smooth: true, series: data.rates.map((each, i) => ({...each, color: color([3, 0][i])}))});
   build({id: 'chart-members', format: 'number', zero: true, series: data.members.filter((each) => each.values.some((value) => value !== null))
     .map((each, i) => ({...each, color: color([3, 1][i]), dashed: i === 1}))});
   build({id: 'chart-pool', format: 'bytes', zero: true, series: data.pool.map((each) => ({...each, color: color(5)}))});
