@@ -88,17 +88,17 @@ std::optional<data::DataSize> print_records(const config::RunConfig& config,
 
 ImaginedRun look_at_run(const TrainRequest& request, const DryRun& job, std::ostream& out) {
   const config::ModelConfig model = config::read_model_config(request.config.model.path);
-  const Counted max = count_most(request, model, job.ranks);
-  const MemoryPlace place = place_of(max.need, job, request.config);
-  print_start(out, request.config, max.ranks, max.need, place);
+  const Counted fullest = count_most(request, model, job.ranks);
+  const MemoryPlace place = place_of(fullest.need, job, request.config);
+  print_start(out, request.config, fullest.ranks, fullest.need, place);
   const std::optional<data::DataSize> data = print_records(request.config, model, out);
-  if (ranks_to_count(config::plan_of_ranks(max.ranks.plan)).size() > 1)
-    out << "rank       " << max.ranks.launch.rank << " needs the most memory of all\n";
+  if (ranks_to_count(config::plan_of_ranks(fullest.ranks.plan)).size() > 1)
+    out << "rank       " << fullest.ranks.launch.rank << " needs the most memory of all\n";
   out << "dry run: nothing was started" << std::endl;
-  require_memory(max.need, place);
-  if (const std::string shortage = describe_shortage(max.need, place); !shortage.empty())
+  require_memory(fullest.need, place);
+  if (const std::string shortage = describe_shortage(fullest.need, place); !shortage.empty())
     log_warning(shortage);
-  return {.need = max.need, .data = data};
+  return {.need = fullest.need, .data = data};
 }
 
 }  // namespace tributary::train

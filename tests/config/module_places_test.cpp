@@ -79,10 +79,12 @@ TEST(ModuleKeys, RefuseUnknownKeysAndValues) {
               HasSubstr("fix: did you mean parallel.vision.dp_shard?"));
   EXPECT_THAT(refusal_of(kMinimalRun, {"parallel.visoin.tp=3"}),
               HasSubstr("fix: did you mean parallel.vision?"));
-  EXPECT_THAT(refusal_of(kMinimalRun, {"parallel.vision=separate"}),
-              AllOf(HasSubstr("section is not a map; where: command line parallel.vision"),
-                    HasSubstr("keys below it: placement"),
-                    HasSubstr("fix: write parallel.vision: {placement: separate}")));
+  EXPECT_THAT(
+      refusal_of(kMinimalRun, {"parallel.vision=separate"}),
+      AllOf(HasSubstr("section is not a map; where: command line parallel.vision"),
+            HasSubstr("keys below it: placement"),
+            HasSubstr(
+                "fix: write placement: separate below it, or parallel.vision.placement=separate")));
   EXPECT_THAT(refusal_of(kMinimalRun + "optimizer: adamw_bnb_8bit\n"),
               AllOf(HasSubstr("keys below it: kind, ..."), Not(HasSubstr("fix"))));
   EXPECT_THAT(refusal_of(kMinimalRun, {"parallel.vision.placement=sliced"}),

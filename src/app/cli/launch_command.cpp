@@ -99,7 +99,7 @@ Run declare_launch(Verb& verb) {
     if (job.encoders.max > 0) {
       TRIB_REQUIRE(!beside.words.empty(), .what = "app: there is nothing for encoders to do",
                    .where = "--encoders", .found = given->words.front(),
-                   .expected = "train without --dry-run, with a module whose placement is flow",
+                   .expected = "train, with a module whose placement is flow",
                    .fix = "add parallel.vision.placement=flow, or leave --encoders out");
       job.encoder_words = std::move(beside.words);
     }

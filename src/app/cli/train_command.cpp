@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "app/cli/commands.h"
 #include "app/engine/engine.h"
@@ -25,7 +26,7 @@ namespace {
 /// The `generate` command to try next: with a held-out question about a picture, or a template
 /// with what `model` takes.
 std::string generate_words(const std::string& directory, const RunRecord& run,
-                           const config::ModelConfig& model) {
+                           const std::optional<config::ModelConfig>& model) {
   const auto is_seen = [](const Prediction& each) {
     return each.images.size() == 1 && !each.images.front().starts_with("data:");
   };
@@ -35,9 +36,9 @@ std::string generate_words(const std::string& directory, const RunRecord& run,
   if (any)
     media = str(" --image ",
                 shell_word((std::filesystem::path(directory) / found->images.front()).string()));
-  else if (model.vision)
+  else if (!model || model->vision)
     media = " --image PICTURE.png";
-  else if (model.audio)
+  else if (model->audio)
     media = " --audio SOUND.wav";
   const std::string question = any             ? found->question
                                : media.empty() ? "Who are you?"
@@ -83,8 +84,13 @@ void finish_run(const config::RunConfig& config, ExitCode code, const std::strin
   write_report_file(write_report(run), report);
   std::cout << "\nreport: " << report << "\n";
   if (code != ExitCode::kDone) return;
-  std::cout << "ask the model:\n  " << program
-            << generate_words(directory, run, config::read_model_config(config.model.path)) << "\n";
+  std::optional<config::ModelConfig> model;
+  try {
+    model = config::read_model_config(config.model.path);
+  } catch (const Error&) {
+    // Its directory has gone since the start; the run has ended well nevertheless.
+  }
+  std::cout << "ask the model:\n  " << program << generate_words(directory, run, model) << "\n";
 }
 
 /// Tries to write the report of a run that failed; a full disk may prevent it. A run that was
@@ -164,7 +170,7 @@ Run declare_train(Verb& verb) {
     const std::vector<std::string> keys = keys_of(*options, *plan);
     TRIB_REQUIRE(!options->dry_run, .what = "app: a dry run under a launcher", .where = "--dry-run",
                  .found = str("launch -n ", ranks), .expected = "one process, which speaks for all",
-                 .fix = str("tributary train ", options->config, " --dry-run --ranks ", ranks));
+                 .fix = str("leave launch out, and add --ranks ", ranks));
     BesideRanks beside;
     std::vector<std::string> of_ranks = keys;
     of_ranks.insert(of_ranks.end(), more.begin(), more.end());

@@ -76,7 +76,7 @@ std::optional<KeyValue> read_value(const Key& key, const YamlNode& node) {
   }
 }
 
-/// The name of a key that had another one when the configuration of a checkpoint was written.
+/// The name of a key today; the configuration of a checkpoint may hold a former one.
 std::string present_name(const std::string& path, const std::string& name) {
   return path + name == "stability.most_skips" ? "max_skips" : name;
 }
@@ -108,7 +108,8 @@ class Filler {
                        .found = describe_found(node),
                        .expected = str("keys below it: ", first, ", ..."),
                        .fix = first_key != nullptr && read_value(*first_key, node)
-                                  ? str("write ", shown, name, ": {", first, ": ", node.text, "}")
+                                  ? str("write ", first, ": ", node.text, " below it, or ", shown,
+                                        name, ".", first, "=", node.text, " on the command line")
                                   : ""});
       }
     }

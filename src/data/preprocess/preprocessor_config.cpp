@@ -86,7 +86,7 @@ PixelLimits narrowed(PixelLimits file, const std::optional<PixelLimits>& run,
   if (run) file = {std::max(file.min, run->min), std::min(file.max, run->max)};
   TRIB_REQUIRE(file.min <= file.max, .what = "data: pixel limits leave no size", .where = where,
                .found = str("at least ", file.min, " and at most ", file.max, " pixels"),
-               .expected = "the least not above the most",
+               .expected = "a min that is not above the max",
                .fix = "change data.min_pixels or data.max_pixels");
   return file;
 }
@@ -122,7 +122,7 @@ TileLimits read_tile_limits(const Settings& settings, const config::VisionConfig
                .where = settings.path(),
                .found = str("at least ", limits.min, " and at most ", limits.max, " tiles of ",
                             tile, "x", tile, " pixels"),
-               .expected = "the least not above the most",
+               .expected = "a min that is not above the max",
                .fix = "change data.min_pixels or data.max_pixels");
   return limits;
 }

@@ -32,7 +32,7 @@ ProcessorSettings find_processor_settings(const std::string& directory, Processo
   const std::string common = directory + "/processor_config.json";
   const Json all = read_object(common);
   for (const std::string& member : members_of(part)) {
-    if (!all.is_object() || !all.contains(member)) continue;
+    if (!all.is_object() || !all.contains(member) || all.at(member).is_null()) continue;
     TRIB_REQUIRE(all.at(member).is_object(),
                  .what = "data: settings of a processor are no JSON object",
                  .where = str(common, " ", member), .found = all.at(member).type_name());

@@ -17,9 +17,8 @@ struct ProcessorSettings {
   Json values;        // an object; null if no file has them
 };
 
-/// Finds settings where transformers does: first in the member of DIRECTORY/processor_config.json
-/// that transformers 5 writes for the part, else in preprocessor_config.json, or in
-/// video_preprocessor_config.json for clips.
+/// Finds settings first in the member of DIRECTORY/processor_config.json that transformers 5 writes
+/// for the part, else in preprocessor_config.json, or in video_preprocessor_config.json for clips.
 ///
 /// errors: Fault::kInput naming the file: no JSON, or no object
 [[nodiscard]] ProcessorSettings find_processor_settings(const std::string& directory,

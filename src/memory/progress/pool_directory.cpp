@@ -89,10 +89,9 @@ PoolJob job_of(const Json& json) {
   return job;
 }
 
-/// Whether waiting is in vain: files of the job, or settings of this process, are wrong.
+/// Whether waiting is in vain: the key of the job, or settings of this process, are wrong.
 bool is_lasting(const Refusal& refusal) {
-  constexpr std::array<std::string_view, 4> kLasting{"file", "format", "key", "capacity"};
-  return std::ranges::find(kLasting, refusal.code) != kLasting.end();
+  return refusal.code == "key" || refusal.code == "capacity";
 }
 
 void write_secret(const std::string& path, std::span<const std::byte> secret) {
@@ -153,15 +152,18 @@ Result<FoundPool> find_pool(const std::string& directory) {
   const auto is_there = [&] { return faccessat(folder.get(), "controller.json", F_OK, 0) == 0; };
   const Refusal none{"none", str("memory: no controller is there: ", path)};
   if (!folder || !is_there()) return none;
+  bool reads_key = false;
   try {
     const std::string text = read_text_file(real_file_system(), path, kMaxFileBytes);
     const Json json = parse_json(text, path);
     if (json.at("format") != kFormat)
       return Refusal{"format", str("memory: ", path, " is of another version")};
-    return FoundPool{.job = job_of(json), .key = read_job_key(str(directory, "/key"))};
+    PoolJob job = job_of(json);
+    reads_key = true;
+    return FoundPool{.job = std::move(job), .key = read_job_key(str(directory, "/key"))};
   } catch (const std::exception& error) {
     if (!is_there()) return none;  // it was removed in between
-    return Refusal{"file", error.what()};
+    return Refusal{reads_key ? "key" : "file", error.what()};
   }
 }
 
@@ -181,7 +183,8 @@ void join_pool(const std::string& directory, Nanoseconds patience,
     const bool is_again = found && joined.refusal().reason == why.reason;
     pause = is_again ? std::min(pause * 2, kLongestPause) : kBetweenAttempts;
     why = joined.refusal();
-    std::this_thread::sleep_for(std::chrono::nanoseconds(pause.count));
+    const Nanoseconds left = end - steady_now();
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(pause, left).count));
   } while (steady_now() < end);
   const bool lasts = is_lasting(why);
   TRIB_RAISE(lasts ? Fault::kInput : Fault::kResource,

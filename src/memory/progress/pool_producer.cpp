@@ -50,12 +50,12 @@ class PoolProducer::Impl {
       ++counts_.objects;
       counts_.bytes += description.bytes;
     }
-    end(task, Encoded{.slot = task.slot, .description = description});
+    end(task, description);
     return true;
   }
 
   void fail(const Task& task, std::string reason) {
-    if (tasks_.is_cancelled(task)) return drop(task);
+    if (!tasks_.end(task)) return;  // it was cancelled
     if (end() == End::kNone)
       log_warning(str("memory: sample ", task.key.sample, " part ", task.key.part,
                       " was not encoded: ", reason));
@@ -63,17 +63,17 @@ class PoolProducer::Impl {
       const std::lock_guard lock(mutex_);
       ++counts_.failed;
     }
-    end(task, EncodeFailed{.slot = task.slot, .reason = std::move(reason)});
+    post(EncodeFailed{.slot = task.slot, .reason = std::move(reason)});
   }
 
-  void drop(const Task& task) { end(task, Encoded{.slot = task.slot}); }
+  void drop(const Task& task) { end(task, {}); }
 
   void ask(const Key& key, std::uint64_t step) {
     {
       const std::lock_guard lock(mutex_);
       if (step < low_ || !asked_.try_emplace(key, Asked{.step = step}).second) return;
     }
-    thread_.post([this, key, step] { give(ObjectAsked{.key = key, .step = step}); });
+    post(ObjectAsked{.key = key, .step = step});
   }
 
   std::optional<PoolObject> take(const Key& key) {
@@ -88,9 +88,7 @@ class PoolProducer::Impl {
     return low_;
   }
 
-  void leave() {
-    thread_.post([this] { give(LeaveAsked{}); });
-  }
+  void leave() { post(LeaveAsked{}); }
   [[nodiscard]] bool has_left() const { return has_left_; }
 
   [[nodiscard]] End end() const {
@@ -125,7 +123,11 @@ class PoolProducer::Impl {
   /// On the caller's thread, which makes the turns meanwhile.
   Result<bool> join(const FoundPool& found, const PoolProducerOptions& options,
                     TimePoint deadline) {
-    if (auto fault = find_fault(options, found.job)) return *std::move(fault);
+    if (auto fault = find_fault(options, found.job)) {
+      // What is found may be what a killed controller left: the next one may fit.
+      if (has_listener(found.job.endpoint, deadline - steady_now())) return *std::move(fault);
+      return Refusal{"connect", str("memory: the controller is gone (", found.job.endpoint, ")")};
+    }
     const std::uint64_t page = found.job.page_bytes;
     const SegmentLayout layout{.bytes = options.capacity_bytes / page * page,
                                .page_bytes = static_cast<std::uint32_t>(page)};
@@ -252,6 +254,7 @@ class PoolProducer::Impl {
 
   void give(const Event& event) {
     if (has_ended_) return;
+    perform_all(member_->objects.take_actions());  // of earlier events: an Encode before its cancel
     const std::uint32_t before = member_->core.member().identity().epoch;
     const std::vector<Action> actions = member_->core.step(event, steady_now());
     const std::uint32_t epoch = member_->core.member().identity().epoch;
@@ -278,8 +281,7 @@ class PoolProducer::Impl {
                 .pages = memory_->pages_of(action.runs)});
   }
   void perform(const CancelEncode& action) {
-    if (tasks_.cancel(action.slot))
-      thread_.post([this, slot = action.slot] { give(EncodeCancelled{.slot = slot}); });
+    if (tasks_.cancel(action.slot)) post(EncodeCancelled{.slot = action.slot});
   }
   void perform(const StartGet& action) {
     if (!member_->asked)
@@ -305,8 +307,12 @@ class PoolProducer::Impl {
     tasks_.close();
   }
 
-  void end(const Task& task, Event event) {
-    if (tasks_.end(task)) thread_.post([this, event = std::move(event)] { give(event); });
+  void end(const Task& task, const ObjectDescription& description) {
+    if (tasks_.end(task)) post(Encoded{.slot = task.slot, .description = description});
+  }
+
+  void post(Event event) {
+    thread_.post([this, event = std::move(event)] { give(event); });
   }
 
   static void check_shape(std::uint64_t bytes, const ObjectDescription& description) {

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <poll.h>
-#include <sys/socket.h>
 #include <utility>
 
 namespace tributary::memory {
 namespace {
 
-constexpr Nanoseconds kProbeTime{1'000'000'000}, kProbeWait{10'000'000};
+constexpr Nanoseconds kProbeTime{1'000'000'000}, kProbeWait{10'000'000},
+    kLongestProbeWait{100'000'000};
 
 }  // namespace
 
@@ -28,15 +27,12 @@ void ProcessProbes::start(const LinkBroken& link, const std::string& endpoint, T
 ProcessProbes::Answer ProcessProbes::ask(Probe& probe) {
   if (!probe.socket) {
     Result<Descriptor> socket = start_connecting(probe.endpoint);
-    if (!socket) return socket.refusal().code == "nobody" ? Answer::kRefused : Answer::kNone;
+    if (!socket) return socket.refusal().code == "nobody" ? Answer::kRefused : Answer::kNotRefused;
     probe.socket = std::move(socket).value();
   }
-  pollfd ready = {.fd = probe.socket.get(), .events = POLLOUT, .revents = 0};
-  if (::poll(&ready, 1, 0) == 0) return Answer::kNone;
-  int failure = 0;
-  socklen_t size = sizeof failure;
-  getsockopt(probe.socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
-  return failure == ECONNREFUSED ? Answer::kRefused : Answer::kAccepted;
+  const std::optional<int> failure = connection_failure(probe.socket);
+  if (!failure) return Answer::kNone;
+  return *failure == ECONNREFUSED ? Answer::kRefused : Answer::kNotRefused;
 }
 
 void ProcessProbes::poll(TimePoint now, const std::function<void(const MemberLost&)>& tell) {
@@ -47,9 +43,11 @@ void ProcessProbes::poll(TimePoint now, const std::function<void(const MemberLos
       case Answer::kRefused:
         ended.push_back({probe.link.process, probe.link.incarnation});
         return true;
-      case Answer::kAccepted:
+      case Answer::kNotRefused:
         probe.socket = {};
-        probe.next = std::min(now + std::exchange(probe.wait, probe.wait * 2), probe.end);
+        probe.next =
+            std::min(now + std::exchange(probe.wait, std::min(probe.wait * 2, kLongestProbeWait)),
+                     probe.end);
         break;
       case Answer::kNone:
         break;

@@ -29,7 +29,7 @@ class ProcessProbes {
     Nanoseconds wait;
     Descriptor socket;  // while it connects
   };
-  enum class Answer { kNone, kAccepted, kRefused };
+  enum class Answer { kNone, kNotRefused, kRefused };
 
   [[nodiscard]] static Answer ask(Probe& probe);
 

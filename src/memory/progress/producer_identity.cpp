@@ -22,7 +22,7 @@ std::optional<Refusal> find_fault(const PoolProducerOptions& options, const Pool
   if (pages <= job.reserve_pages || pages > UINT32_MAX)
     return Refusal{
         "capacity",
-        str("memory: ", options.capacity_bytes, " B (pool.encoder_mib) do not hold more ", "than ",
+        str("memory: ", options.capacity_bytes, " B (pool.encoder_mib) do not hold more than ",
             job.reserve_pages, " pages of ", job.page_bytes, " B, one largest object")};
   if (options.process &&
       (*options.process < job.first_producer() || *options.process >= job.world()))

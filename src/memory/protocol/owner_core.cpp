@@ -34,8 +34,9 @@ std::vector<Action> OwnerCore::step(const Event& event, TimePoint now) {
   if (std::holds_alternative<LinkRenewed>(event)) member_.renew_link(now, actions_);
   if (const auto* encoded = std::get_if<Encoded>(&event)) take(*encoded, now);
   if (const auto* failed = std::get_if<EncodeFailed>(&event)) take(*failed, now);
-  if (const auto* cancelled = std::get_if<EncodeCancelled>(&event))
-    if (cancelled_.contains(cancelled->slot)) abort(cancelled->slot);
+  if (const auto* cancelled = std::get_if<EncodeCancelled>(&event);
+      cancelled != nullptr && cancelled_.contains(cancelled->slot))
+    abort(cancelled->slot);
   if (const auto* ended = std::get_if<GrantEnded>(&event)) access_->end(ended->grant);
   if (const auto* asked = std::get_if<ObjectAsked>(&event)) requests_.ask(*asked);
   if (std::holds_alternative<LeaveAsked>(event)) {
@@ -133,6 +134,7 @@ void OwnerCore::take(const CommitMessage& message) {
   objects_->retire_through(message.step);
   requests_.forget_before(low_);
   std::erase_if(assigned_, [this](const auto& assigned) { return assigned.first < low_; });
+  std::erase_if(cancelled_pages_, [](const auto& of_step) { return of_step.second == 0; });
   std::erase_if(made_, [this](const auto& made) {
     const auto slot = objects_->slots().find(made.second);
     return slot == objects_->slots().end() || slot->second.step < low_;
@@ -164,7 +166,7 @@ void OwnerCore::abort(SlotId id) {
   const Key key = slot.key;
   const std::uint64_t step = slot.step;
   --writing_;
-  cancelled_.erase(id);
+  if (cancelled_.erase(id) > 0) cancelled_pages_[step] -= slot.pages;
   credits_.give_back(slot.pages);
   objects_->abort(id);
   if (step >= low_) reopen(key, step);
@@ -179,10 +181,8 @@ std::vector<StepPages> OwnerCore::pages_by_step() const {
   std::map<std::uint64_t, StepPages> pages{{low_, {}}};
   for (const auto& [step, assigned] : assigned_) pages[step].planned = assigned.pages();
   for (const auto& [step, held] : objects_->held()) pages[std::max(step, low_)].held += held;
-  for (const SlotId id : cancelled_) {
-    const ObjectSlot& slot = objects_->slot(id);
-    pages[std::max(slot.step, low_)].held -= slot.pages;
-  }
+  for (const auto& [step, cancelled] : cancelled_pages_)
+    pages[std::max(step, low_)].held -= cancelled;
   std::vector<StepPages> list;
   for (const auto& [step, one] : pages)
     list.push_back({.step = step, .planned = one.planned, .held = one.held});
@@ -231,7 +231,8 @@ bool OwnerCore::start(const AssignedObject& object, std::uint64_t step,
 
 void OwnerCore::free_excess(TimePoint now) {
   const OwnerCapacity capacity{.pages = config_.place.pages, .reserve = config_.reserve_pages};
-  if (!holds_too_much(capacity, pages_by_step())) return;
+  std::vector<StepPages> pages = pages_by_step();
+  if (!holds_too_much(capacity, pages)) return;
   std::vector<std::pair<std::uint64_t, SlotId>> later;  // that no reader uses
   for (const auto& [id, slot] : objects_->slots())
     if (slot.step > low_ && slot.state != ObjectState::kRetired && slot.leases.empty() &&
@@ -239,14 +240,21 @@ void OwnerCore::free_excess(TimePoint now) {
       later.emplace_back(slot.step, id);
   std::ranges::sort(later, std::ranges::greater());  // the newest first
   for (const auto& [step, id] : later) {
-    if (!holds_too_much(capacity, pages_by_step())) return;
-    if (objects_->slot(id).state == ObjectState::kSealed) {
+    const auto of_step = std::ranges::find(pages, step, &StepPages::step);
+    of_step->held -= objects_->slot(id).pages;
+    if (objects_->slot(id).state == ObjectState::kSealed)
       revoke(id, now);
-    } else {
-      cancelled_.insert(id);
-      actions_.push_back(CancelEncode{.slot = id});
-    }
+    else
+      cancel(id);
+    if (!holds_too_much(capacity, pages)) return;
   }
+}
+
+void OwnerCore::cancel(SlotId id) {
+  const ObjectSlot& slot = objects_->slot(id);
+  cancelled_.insert(id);
+  cancelled_pages_[slot.step] += slot.pages;
+  actions_.push_back(CancelEncode{.slot = id});
 }
 
 void OwnerCore::revoke(SlotId id, TimePoint now) {

@@ -69,6 +69,7 @@ class OwnerCore {
                            std::span<const StepPages> pages);
   /// An Encode ended without its object: frees the pages.
   void abort(SlotId id);
+  void cancel(SlotId id);
   /// The object is not here, or not any more, and has to be made.
   void reopen(const Key& key, std::uint64_t step);
   /// Takes pages back from objects of the newest steps while older ones could not be placed.
@@ -87,7 +88,8 @@ class OwnerCore {
   std::map<std::uint64_t, AssignedObjects> assigned_;  // by step
   std::map<Key, SlotId> made_;                         // reserved, being written, or sealed
   std::map<Key, std::uint32_t> failures_;
-  std::set<SlotId> cancelled_;  // whose Encode has not ended yet
+  std::set<SlotId> cancelled_;                              // whose Encode has not ended yet
+  std::map<std::uint64_t, std::uint64_t> cancelled_pages_;  // of them, by step
   std::uint32_t writing_ = 0;
   bool is_blocked_ = false;
   bool pages_changed_ = false;  // so that something may be started, or must be revoked

@@ -53,7 +53,9 @@ void Invariants::check_pages(const ObjectTable& objects) {
   require(std::ranges::all_of(users, [](int n) { return n == 1; }), "I1: every page has one user");
   require(used == arena.used_pages(), "I1: free and used pages are all",
           str(used, " used, ", arena.free_pages(), " free"));
-  require(used <= arena.total_pages(), "I11: sealed and reserved objects fit into the segment");
+  std::uint64_t held = 0;  // as counted by step, by which the owner admits objects
+  for (const auto& [step, pages] : objects.held()) held += pages;
+  require(held <= arena.total_pages(), "I11: sealed and reserved objects fit into the segment");
 }
 
 void Invariants::check_states(const ObjectTable& objects, Memory& memory) {

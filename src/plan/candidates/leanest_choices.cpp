@@ -77,7 +77,7 @@ PlanningProblem lean_problem(const PlanningProblem& problem) {
 }
 
 /// The cells with the smallest microbatches that each kind of schedule can run: the max number of
-/// microbatches, the max that is a multiple of pp, and the max that a V takes.
+/// microbatches, the largest multiple of pp, and the largest number that a V takes.
 std::vector<Cell> leanest_cells(const CellList& list) {
   using Group = std::tuple<std::uint32_t, std::int32_t, std::int32_t, std::int32_t>;
   std::map<Group, std::map<int, Cell>> groups;

@@ -47,12 +47,13 @@ void take_leanest(const PlanningProblem& problem, ChainTables& tables, const Cel
     list.limit = explain_none(problem, cells);
     return;
   }
-  const LeanChoice& min =
+  const LeanChoice& least =
       *std::min_element(leanest.begin(), leanest.end(),
                         [](const LeanChoice& a, const LeanChoice& b) { return a.peak < b.peak; });
-  list.limit = str("memory: ", describe(problem, min.candidate.choice), " holds the least, ",
-                   min.peak, " on a device of ", min.fullest, ", ", min.peak - problem.memory(),
-                   " above the ", problem.memory(), " that a plan may hold");
+  list.limit =
+      str("memory: ", describe(problem, least.candidate.choice), " holds the least, ", least.peak,
+          " on a device of ", least.fullest, ", ", least.peak - problem.memory(), " above the ",
+          problem.memory(), " that a plan may hold");
 }
 
 }  // namespace

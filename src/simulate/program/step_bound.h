@@ -16,11 +16,11 @@ struct LanesAhead {
 
 /// Lower bounds on a step, for any order of the passes on each lane.
 struct StepBound {
-  Nanoseconds work;    // of the worst lane: the min before its first pass, all its
+  Nanoseconds work;    // of the worst lane: the min time before its first pass, all its
                        // passes, and the min after its last one
   Nanoseconds path;    // the longest chain of passes, messages, a reduction and the step
   Nanoseconds link;    // all bytes of the busiest link one after the other, between
-                       // the min before the first and the min after the last
+                       // the min time before the first and after the last
   Nanoseconds stream;  // the reductions of the worst stream, each not before its
                        // gradients can exist, and the step
 

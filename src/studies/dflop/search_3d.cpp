@@ -36,7 +36,7 @@ class Side {
   [[nodiscard]] double bytes(std::int64_t microbatches, std::int64_t depth) const {
     return device_bytes(module_, degrees_, double(depth), shape(microbatches));
   }
-  /// The min number of microbatches that fits; most + 1 when none does.
+  /// The min number of microbatches that fits; max + 1 when none does.
   [[nodiscard]] std::int64_t min_microbatches(std::int64_t depth, double limit,
                                               std::int64_t max) const {
     std::int64_t low = 1;

@@ -128,7 +128,7 @@ class StepBound {
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<ModuleWork>> encoders_;  // tp, dp
 };
 
-/// Numbers of microbatches of a replica: for every number of samples in one, the min. Packed
+/// Numbers of microbatches of a replica: the min for every number of samples in one. Packed
 /// sequences have their own number.
 std::vector<std::int64_t> microbatches_of(const TrainingProblem& problem, std::int64_t replicas) {
   if (problem.capacity_tokens > 0) return rounds_of(problem, replicas);

@@ -18,7 +18,7 @@ namespace tributary::train {
 class FeatureCache {
  public:
   /// `weights`: a digest of the encoder's, and all else on which bits depend
-  /// most: beyond it this process writes nothing
+  /// max: beyond it this process writes nothing
   /// errors: Fault::kResource when the directory cannot be made
   FeatureCache(std::string directory, std::string weights, Bytes max);
 

@@ -149,7 +149,7 @@ void Flow::wait_for_encoders(const mesh::Group& world) const {
   const auto wanted = static_cast<std::uint64_t>(config_.pool.encoders);
   const auto is_over = [&] {
     const memory::PoolCounts counts = controller_->counts();
-    // One that has left again, as it lacked something, does not come back.
+    // One that has left again lacked something, and may not come back.
     return counts.producers + counts.left >= wanted ||
            watch.seconds() > config_.parallel.bootstrap_timeout_seconds;
   };

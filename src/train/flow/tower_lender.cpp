@@ -120,6 +120,7 @@ void TowerLender::plan(const DealtBatch& batch, std::uint64_t step,
 }
 
 std::optional<memory::PoolProducer::Task> TowerLender::task_of(const memory::Key& key) {
+  // An older task of a key was cancelled.
   const auto keep = [this](memory::PoolProducer::Task task) {
     if (const auto cancelled = tasks_.extract(task.key)) producer_->drop(cancelled.mapped());
     tasks_[task.key] = std::move(task);

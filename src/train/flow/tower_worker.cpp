@@ -63,6 +63,11 @@ void TowerWorker::take(memory::PoolProducer::Task task) {
 
 bool TowerWorker::make_gradient() {
   for (auto& [first_sample, group] : groups_) {
+    std::erase_if(group.tasks, [this](const memory::PoolProducer::Task& task) {
+      const bool comes_again = producer_.is_cancelled(task);
+      if (comes_again) producer_.drop(task);
+      return comes_again;
+    });
     if (group.tasks.empty() || !has_weights(group.step)) continue;
     if (!group.given)
       group.given =

@@ -72,7 +72,7 @@ Json to_json(const std::vector<ModuleNorms>& norms) {
 }  // namespace
 
 std::optional<double> FlowUse::encoder_rate() const {
-  if (made == 0 || encoder_busy <= 0) return std::nullopt;
+  if (made == 0 || encoders == 0 || encoder_busy <= 0) return std::nullopt;
   return static_cast<double>(made * encoders) / encoder_busy;
 }
 

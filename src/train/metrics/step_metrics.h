@@ -73,7 +73,8 @@ struct FlowUse {
   std::optional<std::int64_t> wanted = {};  // encoders; null: their number is fixed
   std::string reallocation = {};            // why another number than before is wanted
 
-  /// Objects a second that all encoders make while they work; null where none has told of any.
+  /// Objects a second that the encoders of the step's end make while they work; null where none
+  /// has told of any.
   [[nodiscard]] std::optional<double> encoder_rate() const;
   /// Objects a second that a step of `step_seconds` trains on while ranks do not wait for features
   /// and do not encode.

@@ -19,6 +19,7 @@
 #include "core/machine/memory_limits.h"
 #include "core/sha256.h"
 #include "data/loader/encode_sample.h"
+#include "data/preprocess/processor_file.h"
 #include "data/text/chat_template.h"
 #include "data/text/model_template.h"
 #include "mesh/device.h"
@@ -165,8 +166,12 @@ RunIdentity identify(const Session& session) {
   for (const std::string& file : config::tokenizer_files(folder))
     identity["model.tokenizer"] += digest_file(folder + "/" + file, kMaxFileBytes);
   identity["model.preprocessor"] = digest_file(folder + "/preprocessor_config.json", kMaxFileBytes);
-  if (const std::string file = folder + "/processor_config.json"; std::filesystem::exists(file))
-    identity["model.preprocessor"] += digest_file(file, kMaxFileBytes);
+  const std::string common = folder + "/processor_config.json";
+  using Part = data::ProcessorPart;
+  if (std::ranges::any_of({Part::kPictures, Part::kClips, Part::kSounds}, [&](Part part) {
+        return data::find_processor_settings(folder, part).where.starts_with(common);
+      }))
+    identity["model.preprocessor"] += digest_file(common, kMaxFileBytes);
   identity["model.chat_template"] = digest_template(*session.tokenizer);
   identity["optimizer.kind"] = session.optimizer->kind();
   identity["data.digest"] = data;

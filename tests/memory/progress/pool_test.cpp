@@ -1,13 +1,8 @@
 // Controller, readers and producers as threads of one process.
 
 #include <gmock/gmock.h>
-#include <sys/socket.h>
 
-#include "core/error.h"
 #include "memory/progress/pool_directory.h"
-#include "memory/transport/socket/handshake.h"
-#include "memory/transport/socket/tcp_socket.h"
-#include "memory/wire/messages.h"
 #include "tests/memory/built_engines.h"
 #include "tests/memory/progress/small_pool.h"
 
@@ -235,82 +230,6 @@ TEST(Pool, SharesMemoryUnderALongPath) {
   controller.plan(planned_step(0, 1));
   EXPECT_TRUE(reader.take(keys_of(0, 1, 0)[0], kLong));
   EXPECT_EQ(reader.counts().engines.begin()->second, Engine::kMemfd);
-}
-
-TEST(Pool, RefusesAProcessNumberThatIsTaken) {
-  Pool pool;
-  PoolProducerOptions options = producer_options(pool.directory.path());
-  options.process = 7;
-  const Encoder encoder(options);
-  options.patience = milliseconds(50);
-  EXPECT_TRUE(until([&] {  // a busy machine may not answer within the patience
-    EXPECT_THROW(PoolProducer{options}, Error);
-    return pool.controller->counts().refusals["taken"] > 0;
-  }));
-  EXPECT_EQ(pool.controller->counts().producers, 1);
-  options.process = 1;  // a reader's
-  EXPECT_THROW(PoolProducer{options}, Error);
-}
-
-TEST(Pool, SaysWhatAProducerOrReaderLacks) {
-  const JobDirectory empty;
-  PoolProducerOptions options = producer_options(empty.path());
-  options.patience = milliseconds(10);
-  const auto expect_refused = [&](ExitCode code, const std::string& reason) {
-    try {
-      const PoolProducer producer(options);
-      ADD_FAILURE() << "it was let in, though " << reason;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.exit_code(), code) << error.what();
-      EXPECT_THAT(error.what(), testing::HasSubstr(reason));
-    }
-  };
-  expect_refused(ExitCode::kPeerLost, "no controller is there");
-  const Pool pool;
-  options.directory = pool.directory.path();
-  options.capacity_bytes = kLargest * kPoolPage;
-  expect_refused(ExitCode::kInput, "do not hold more than");
-  EXPECT_THROW(
-      PoolReader({.directory = options.directory, .consumer = 1, .patience = options.patience}),
-      Error);
-  EXPECT_THROW(
-      PoolReader({.directory = options.directory, .first_step = 1, .patience = options.patience}),
-      Error);
-}
-
-TEST(Pool, TellsAProducerThatItsKeyIsAnother) {
-  const Pool pool;
-  const JobDirectory other;
-  (void)write_pool_key(other.path());
-  publish_controller(other.path(), find_pool(pool.directory.path()).value().job);
-  PoolProducerOptions options = producer_options(other.path());
-  options.patience = milliseconds(500);
-  try {
-    const PoolProducer producer(options);
-    ADD_FAILURE() << "it was let in";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kInput) << error.what();
-    EXPECT_THAT(error.what(), testing::HasSubstr("does not hold the job key"));
-  }
-}
-
-TEST(Pool, RefusesAStrangerAndCountsIt) {
-  Pool pool;
-  const FoundPool found = find_pool(pool.directory.path()).value();
-  const JobKey wrong(std::array<std::byte, JobKey::kBytes>{});
-  Descriptor socket = start_connecting(parse_endpoint(found.job.endpoint).value()).value();
-  const ClientHandshake client(found.job.member(Role::kProducer, 20, 1), wrong, draw_nonce());
-  const auto send_frame = [&](FrameType type, const Message& message) {
-    const auto frame = frame_bytes(type, 0, 0, body_of(message));
-    EXPECT_TRUE(until([&] {
-      return ::send(socket.get(), frame.data(), frame.size(), MSG_NOSIGNAL) ==
-             static_cast<ssize_t>(frame.size());
-    }));
-  };
-  send_frame(FrameType::kHello, client.hello());
-  send_frame(FrameType::kConfirm, Confirm{.mac = {1}});
-  EXPECT_TRUE(until([&] { return pool.controller->counts().refusals["key"] == 1; }));
-  EXPECT_EQ(pool.controller->counts().joined, 0);
 }
 
 TEST(Pool, CancelsTasksOfLaterStepsForWhatALostProducerLeaves) {

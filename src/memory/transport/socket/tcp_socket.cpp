@@ -9,7 +9,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <optional>
+#include <poll.h>
 #include <sys/socket.h>
 #include <utility>
 
@@ -144,6 +144,9 @@ std::string host_of_interface(const std::string& name) {
       if (name != each->ifa_name || each->ifa_addr == nullptr ||
           each->ifa_addr->sa_family != family)
         continue;
+      // A link-local address has the name of an interface of this machine in it.
+      const auto* v6 = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
+      if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) continue;
       const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
       if (const std::string host = numeric_host(each->ifa_addr, size); !host.empty()) return host;
     }
@@ -166,14 +169,20 @@ TcpListener listen_on(const Endpoint& endpoint, bool allow_public) {
   TcpListener listener{.socket = make_socket(*address), .endpoint = endpoint};
   const int on = 1;
   auto* generic = reinterpret_cast<sockaddr*>(&address->storage);
-  if (!listener.socket ||
-      setsockopt(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-      bind(listener.socket.get(), generic, address->size) != 0 ||
-      listen(listener.socket.get(), SOMAXCONN) != 0 ||
-      getsockname(listener.socket.get(), generic, &address->size) != 0)
-    TRIB_RAISE(errno == EADDRNOTAVAIL ? Fault::kInput : Fault::kResource,
-               .what = "memory: pool cannot listen", .where = text_of(endpoint),
-               .found = std::strerror(errno), .expected = "an address of this machine");
+  const bool listens =
+      listener.socket &&
+      setsockopt(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+      bind(listener.socket.get(), generic, address->size) == 0 &&
+      listen(listener.socket.get(), SOMAXCONN) == 0 &&
+      getsockname(listener.socket.get(), generic, &address->size) == 0;
+  const int failure = errno;
+  const bool is_elsewhere = !listens && failure == EADDRNOTAVAIL;
+  TRIB_REQUIRE(!is_elsewhere, .what = "memory: pool cannot listen at an address of another machine",
+               .where = "pool.bind", .found = endpoint.host,
+               .expected = "an address of this machine, or the name of an interface");
+  if (!listens)
+    TRIB_RAISE(Fault::kResource, .what = "memory: pool cannot listen", .where = text_of(endpoint),
+               .found = std::strerror(failure));
   // The port stands at the same place in both kinds of address.
   listener.endpoint.port = ntohs(reinterpret_cast<const sockaddr_in*>(&address->storage)->sin_port);
   return listener;
@@ -189,6 +198,25 @@ Result<Descriptor> start_connecting(const Endpoint& endpoint) {
   return Refusal{
       failure == ECONNREFUSED ? "nobody" : "connect",
       str("memory: peer cannot be reached: ", text_of(endpoint), ": ", std::strerror(failure))};
+}
+
+std::optional<int> connection_failure(const Descriptor& connecting) {
+  pollfd ready = {.fd = connecting.get(), .events = POLLOUT, .revents = 0};
+  if (::poll(&ready, 1, 0) == 0) return std::nullopt;
+  int failure = 0;
+  socklen_t size = sizeof failure;
+  getsockopt(connecting.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
+  return failure;
+}
+
+bool has_listener(const std::string& endpoint, Nanoseconds patience) {
+  const Result<Endpoint> parsed = parse_endpoint(endpoint);
+  if (!parsed) return false;
+  const Result<Descriptor> socket = start_connecting(parsed.value());
+  if (!socket) return false;
+  pollfd ready = {.fd = socket.value().get(), .events = POLLOUT, .revents = 0};
+  ::poll(&ready, 1, static_cast<int>(patience.count / 1'000'000));
+  return connection_failure(socket.value()) == 0;
 }
 
 }  // namespace tributary::memory

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "core/handle.h"
 #include "core/result.h"
+#include "core/units.h"
 
 namespace tributary::memory {
 
@@ -42,6 +44,13 @@ struct TcpListener {
 ///
 /// errors: Refusal (`connect`; `nobody`: nobody listens there, which may also be known later)
 [[nodiscard]] Result<Descriptor> start_connecting(const Endpoint& endpoint);
+
+/// Why a connection could not be made, as errno has it; 0 once it is made. Null while it is being
+/// made.
+[[nodiscard]] std::optional<int> connection_failure(const Descriptor& connecting);
+
+/// Whether a process listens at an endpoint. Waits for its answer for at most `patience`.
+[[nodiscard]] bool has_listener(const std::string& endpoint, Nanoseconds patience);
 
 /// Sets what a link needs: small messages leave at once, large buffers, and an end within 10 s when
 /// nothing of what was sent is acknowledged.
