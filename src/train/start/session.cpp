@@ -168,7 +168,7 @@ RunIdentity identify(const Session& session) {
   identity["model.preprocessor"] = digest_file(folder + "/preprocessor_config.json", kMaxFileBytes);
   const std::string common = folder + "/processor_config.json";
   using Part = data::ProcessorPart;
-  if (std::ranges::any_of({Part::kPictures, Part::kClips, Part::kSounds}, [&](Part part) {
+  if (std::ranges::any_of(std::array{Part::kPictures, Part::kClips, Part::kSounds}, [&](Part part) {
         return data::find_processor_settings(folder, part).where.starts_with(common);
       }))
     identity["model.preprocessor"] += digest_file(common, kMaxFileBytes);
