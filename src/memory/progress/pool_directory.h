@@ -74,8 +74,8 @@ struct FoundPool {
 /// Tries to join the job of a directory until `attempt` does, each time up to the deadline that it
 /// is given, or `patience` has passed.
 ///
-/// errors: ExitCode::kPeerLost with the last refusal; Fault::kInput where the files of the job, its
-///         key or the capacity of this process are wrong
+/// errors: ExitCode::kPeerLost with the last refusal; Fault::kInput where the key of the job or the
+///         capacity of this process is wrong
 void join_pool(const std::string& directory, Nanoseconds patience,
                const std::function<Result<bool>(const FoundPool&, TimePoint deadline)>& attempt);
 

@@ -13,6 +13,17 @@
 namespace tributary::memory {
 namespace {
 
+/// A producer with these options is not let in, and is told why.
+void expect_refused(const PoolProducerOptions& options, ExitCode code, const std::string& reason) {
+  try {
+    const PoolProducer producer(options);
+    ADD_FAILURE() << "it was let in, though " << reason;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), code) << error.what();
+    EXPECT_THAT(error.what(), testing::HasSubstr(reason));
+  }
+}
+
 TEST(JoiningPool, RefusesAProcessNumberThatIsTaken) {
   Pool pool;
   PoolProducerOptions options = producer_options(pool.directory.path());
@@ -32,20 +43,11 @@ TEST(JoiningPool, SaysWhatAProducerOrReaderLacks) {
   const JobDirectory empty;
   PoolProducerOptions options = producer_options(empty.path());
   options.patience = milliseconds(10);
-  const auto expect_refused = [&](ExitCode code, const std::string& reason) {
-    try {
-      const PoolProducer producer(options);
-      ADD_FAILURE() << "it was let in, though " << reason;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.exit_code(), code) << error.what();
-      EXPECT_THAT(error.what(), testing::HasSubstr(reason));
-    }
-  };
-  expect_refused(ExitCode::kPeerLost, "no controller is there");
+  expect_refused(options, ExitCode::kPeerLost, "no controller is there");
   const Pool pool;
   options.directory = pool.directory.path();
   options.capacity_bytes = kLargest * kPoolPage;
-  expect_refused(ExitCode::kInput, "do not hold more than");
+  expect_refused(options, ExitCode::kInput, "do not hold more than");
   EXPECT_THROW(
       PoolReader({.directory = options.directory, .consumer = 1, .patience = options.patience}),
       Error);
@@ -65,13 +67,7 @@ TEST(JoiningPool, WaitsForTheNextControllerWhereAKilledOneLeftItsFile) {
   }
   PoolProducerOptions options = producer_options(directory.path());
   options.patience = milliseconds(200);
-  try {
-    const PoolProducer producer(options);
-    ADD_FAILURE() << "it was let in";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kPeerLost) << error.what();
-    EXPECT_THAT(error.what(), testing::HasSubstr("the controller is gone"));
-  }
+  expect_refused(options, ExitCode::kPeerLost, "the controller is gone");
 }
 
 TEST(JoiningPool, TellsAProducerThatItsKeyIsAnother) {
@@ -81,13 +77,7 @@ TEST(JoiningPool, TellsAProducerThatItsKeyIsAnother) {
   publish_controller(other.path(), find_pool(pool.directory.path()).value().job);
   PoolProducerOptions options = producer_options(other.path());
   options.patience = milliseconds(500);
-  try {
-    const PoolProducer producer(options);
-    ADD_FAILURE() << "it was let in";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kInput) << error.what();
-    EXPECT_THAT(error.what(), testing::HasSubstr("does not hold the job key"));
-  }
+  expect_refused(options, ExitCode::kInput, "does not hold the job key");
 }
 
 TEST(JoiningPool, RefusesAStrangerAndCountsIt) {
