@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "memory/transport/socket/tcp_socket.h"
 #include "memory/transport/socket/unix_socket.h"
 #include "memory/transport/socket_connection.h"
 #include "memory/wire/messages.h"
@@ -158,10 +159,8 @@ void SocketLinks::flush(Connection& at) {
 
 void SocketLinks::serve(Connection& at, std::uint32_t ready) {
   if (at.stage == Stage::kConnecting) {
-    int failure = 0;
-    socklen_t size = sizeof failure;
-    getsockopt(at.socket.descriptor(), SOL_SOCKET, SO_ERROR, &failure, &size);
-    if (failure != 0) return lose(at, Status::kPeerLost, std::strerror(failure));
+    if (const int failure = failure_of(at.socket.descriptor()); failure != 0)
+      return lose(at, Status::kPeerLost, std::strerror(failure));
     if ((ready & EPOLLOUT) == 0) return;
     greet(at);
   }

@@ -24,7 +24,7 @@ void print_start(std::ostream& out, const config::RunConfig& config, const Ranks
 /// Says how many records are trained on, held out and dropped, and how often the run sees them.
 void print_data(std::ostream& out, const config::RunConfig& config, const data::DataSize& size);
 
-/// Says what of the section `model` does not go with the model, though it can be trained: frozen
+/// Lists what in the section `model` does not fit the model, though it can be trained: frozen
 /// modules that it does not have, a directory without the settings of a processor.
 ///
 /// errors: as data::describe_missing_processor

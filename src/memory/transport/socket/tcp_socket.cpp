@@ -200,13 +200,17 @@ Result<Descriptor> start_connecting(const Endpoint& endpoint) {
       str("memory: peer cannot be reached: ", text_of(endpoint), ": ", std::strerror(failure))};
 }
 
+int failure_of(int socket) {
+  int failure = 0;
+  socklen_t size = sizeof failure;
+  getsockopt(socket, SOL_SOCKET, SO_ERROR, &failure, &size);
+  return failure;
+}
+
 std::optional<int> connection_failure(const Descriptor& connecting) {
   pollfd ready = {.fd = connecting.get(), .events = POLLOUT, .revents = 0};
   if (::poll(&ready, 1, 0) == 0) return std::nullopt;
-  int failure = 0;
-  socklen_t size = sizeof failure;
-  getsockopt(connecting.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
-  return failure;
+  return failure_of(connecting.get());
 }
 
 bool has_listener(const std::string& endpoint, Nanoseconds patience) {

@@ -45,6 +45,9 @@ struct TcpListener {
 /// errors: Refusal (`connect`; `nobody`: nobody listens there, which may also be known later)
 [[nodiscard]] Result<Descriptor> start_connecting(const Endpoint& endpoint);
 
+/// What has gone wrong with a socket since this was asked last, as errno has it; 0: nothing.
+[[nodiscard]] int failure_of(int socket);
+
 /// Why a connection could not be made, as errno has it; 0 once it is made. Null while it is being
 /// made.
 [[nodiscard]] std::optional<int> connection_failure(const Descriptor& connecting);
